@@ -1,0 +1,71 @@
+"""The whole failure tree. Every error that EmberQ raises on purpose is one of these.
+
+EmberqError
+├── ConfigError               a configuration file or command line cannot be used as it is
+├── ProtocolError             bytes that are not what the wire format says
+│   └── FrameTooLarge         a frame above the agreed maximum
+├── RecordError               bytes that are not a message record
+│   └── CompressionUnavailable  the body needs a codec that is not installed
+├── RemotingError             the conversation with a peer failed
+│   ├── ConnectFailed         no connection to the address
+│   ├── ConnectionClosed      the connection ended before the answer came
+│   ├── CallTimeout           the deadline of a call passed
+│   └── TooManyPendingCalls   a named limit on calls in flight was reached
+└── RequestRejected           a handler's answer is a failure code (server side)
+"""
+
+from typing import Any
+
+
+class EmberqError(Exception):
+    """Root of all EmberQ errors."""
+
+
+class ConfigError(EmberqError):
+    """A configuration file, key or command line that cannot be used as it is."""
+
+
+class ProtocolError(EmberqError):
+    """Bytes that do not follow the wire format; the connection cannot be trusted any more."""
+
+
+class FrameTooLarge(ProtocolError):
+    """A frame whose announced size is above the maximum."""
+
+
+class RecordError(EmberqError):
+    """Bytes that are not a valid message record, batch or message id."""
+
+
+class CompressionUnavailable(RecordError):
+    """A body needs a compression codec that is not installed."""
+
+
+class RemotingError(EmberqError):
+    """The conversation with a peer failed; the message names the peer."""
+
+
+class ConnectFailed(RemotingError):
+    """No connection to the address could be made."""
+
+
+class ConnectionClosed(RemotingError):
+    """The connection ended before the answer came."""
+
+
+class CallTimeout(RemotingError):
+    """The deadline of a call passed without an answer."""
+
+
+class TooManyPendingCalls(RemotingError):
+    """More calls are in flight than the limit allows; nothing was sent."""
+
+
+class RequestRejected(EmberqError):
+    """Raised by a handler: answer the request with this response code and remark."""
+
+    def __init__(self, code: int, remark: str, fields: dict[str, Any] | None = None) -> None:
+        super().__init__(f"{remark} (code {code})")
+        self.code = code
+        self.remark = remark
+        self.fields = fields

@@ -1,0 +1,1 @@
+"""Nouns of the system as frozen values; no bytes, no I/O."""

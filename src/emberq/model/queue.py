@@ -1,10 +1,9 @@
 """The name of one queue of a topic on one broker."""
 
-from dataclasses import dataclass
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageQueue:
+class MessageQueue(Struct, frozen=True, order=True):
+    broker_name: str = field(name="brokerName")
+    queue_id: int = field(name="queueId")
     topic: str
-    broker_name: str
-    queue_id: int

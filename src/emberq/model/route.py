@@ -1,41 +1,38 @@
 """Where a topic lives: the brokers that hold it and how many queues each has."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 MASTER_ID = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueData:
+class QueueData(Struct, frozen=True, kw_only=True):
     """A topic's queues on one broker."""
 
-    broker_name: str
-    read_queue_count: int
-    write_queue_count: int
-    permission: int
-    topic_system_flag: int = 0
+    broker_name: str = field(name="brokerName")
+    permission: int = field(name="perm", default=0)
+    read_queue_count: int = field(name="readQueueNums", default=0)
+    topic_system_flag: int = field(name="topicSysFlag", default=0)
+    write_queue_count: int = field(name="writeQueueNums", default=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerData:
+class BrokerData(Struct, frozen=True, kw_only=True):
     """A broker name with the addresses of its master (id 0) and slaves."""
 
-    cluster: str
-    broker_name: str
-    addresses: Mapping[int, str]
-    zone_name: str | None = None
-    is_acting_master_enabled: bool = False
+    addresses: dict[int, str] = field(name="brokerAddrs")
+    broker_name: str = field(name="brokerName")
+    cluster: str | None = None
+    is_acting_master_enabled: bool = field(name="enableActingMaster", default=False)
+    zone_name: str | None = field(name="zoneName", default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRoute:
+class TopicRoute(Struct, frozen=True, kw_only=True):
     """The answer to "where is this topic?"."""
 
-    queues: tuple[QueueData, ...]
-    brokers: tuple[BrokerData, ...]
-    filter_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    order_config: str | None = None
+    brokers: list[BrokerData] = field(name="brokerDatas", default_factory=list)
+    filter_servers: dict[str, list[str]] = field(name="filterServerTable", default_factory=dict)
+    order_config: str | None = field(name="orderTopicConf", default=None)
+    queues: list[QueueData] = field(name="queueDatas", default_factory=list)
     # Static topics only: broker name → mapping of logical to physical queues, passed on as read.
-    queue_mappings: Mapping[str, Mapping[str, Any]] | None = None
+    queue_mappings: dict[str, Any] | None = field(name="topicQueueMappingByBroker", default=None)

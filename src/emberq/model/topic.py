@@ -1,9 +1,8 @@
 """A topic's settings and its permission bits."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
-from types import MappingProxyType
+
+from msgspec import Struct, field
 
 
 class Permission(IntFlag):
@@ -27,21 +26,19 @@ class TopicFlag(IntFlag):
     UNIT_SUBSCRIPTION = 2
 
 
-READ_WRITE = Permission.READ | Permission.WRITE
+READ_WRITE = int(Permission.READ | Permission.WRITE)
 QUEUE_COUNT_DEFAULT = 16
-NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
+class TopicConfig(Struct, frozen=True, kw_only=True):
     """What a broker knows of one topic. Permissions and flags stay plain numbers: brokers of
     later versions may set bits we do not know, and we pass them on."""
 
-    name: str
-    read_queue_count: int = QUEUE_COUNT_DEFAULT
-    write_queue_count: int = QUEUE_COUNT_DEFAULT
-    permission: int = int(READ_WRITE)
-    filter_type: TopicFilterType = TopicFilterType.SINGLE_TAG
-    system_flag: int = 0
-    is_ordered: bool = False
-    attributes: Mapping[str, str] = field(default=NO_ATTRIBUTES)
+    attributes: dict[str, str] = {}
+    is_ordered: bool = field(name="order", default=False)
+    permission: int = field(name="perm", default=READ_WRITE)
+    read_queue_count: int = field(name="readQueueNums", default=QUEUE_COUNT_DEFAULT)
+    filter_type: TopicFilterType = field(name="topicFilterType", default=TopicFilterType.SINGLE_TAG)
+    name: str = field(name="topicName", default="")
+    system_flag: int = field(name="topicSysFlag", default=0)
+    write_queue_count: int = field(name="writeQueueNums", default=QUEUE_COUNT_DEFAULT)

@@ -7,6 +7,7 @@ EmberqError
 ├── RecordError               bytes that are not a message record
 │   └── CompressionUnavailable  the body needs a codec that is not installed
 ├── RemotingError             the conversation with a peer failed
+│   ├── ListenFailed          the server's address cannot be had
 │   ├── ConnectFailed         no connection to the address
 │   ├── ConnectionClosed      the connection ended before the answer came
 │   ├── CallTimeout           the deadline of a call passed
@@ -43,6 +44,10 @@ class CompressionUnavailable(RecordError):
 
 class RemotingError(EmberqError):
     """The conversation with a peer failed; the message names the peer."""
+
+
+class ListenFailed(RemotingError):
+    """A server's address is taken, not ours, or not an address."""
 
 
 class ConnectFailed(RemotingError):

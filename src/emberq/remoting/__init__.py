@@ -1,0 +1,1 @@
+"""The wire with I/O: connections, the server that accepts them and the client that makes them."""

@@ -1,0 +1,451 @@
+"""One connection: bytes from the transport become commands, commands become few writes.
+
+Both sides of a conversation use this class. It knows no handler: requests go to the endpoint's
+dispatcher, answers to the calls that wait for them.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any, cast
+
+from emberq.errors import (
+    CallTimeout,
+    ConfigError,
+    ConnectionClosed,
+    FrameTooLarge,
+    ProtocolError,
+    TooManyPendingCalls,
+)
+from emberq.protocol.codes import ResponseCode
+from emberq.protocol.command import ONEWAY_BIT, RESPONSE_BIT, Command, answer
+from emberq.protocol.frame import FrameDecoder, encode_head
+from emberq.remoting import proxy_protocol
+from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.pending_calls import PendingCalls, next_opaque
+from emberq.remoting.tls import TlsMode
+from emberq.remoting.tls_channel import TlsChannel
+
+log = logging.getLogger(__name__)
+
+_TLS_HANDSHAKE_BYTE = 0x16  # a plain frame begins with 0x00: frames are shorter than 16 MiB
+# Above this, joining the parts of a write costs more than handing them over one by one.
+_JOIN_MAX_BYTES = 256 * 1024
+# What a header costs against the work limit of a turn; bodies count with their size.
+_HEADER_WORK_BYTES = 256
+
+PendingCall = tuple["asyncio.Future[Command]", Command]
+
+
+class Connection(asyncio.Protocol):
+    """A peer, and everything that is under way with it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        is_accepted: bool = True,
+        client_tls: TlsChannel | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._limits = endpoint.limits
+        self._loop = asyncio.get_running_loop()
+        self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
+        self._pending: PendingCalls[PendingCall] = PendingCalls(self._limits.pending_calls_max)
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._tls = client_tls
+        # The first bytes of an accepted connection, until they say what kind it is.
+        self._preface: bytes | None = b"" if is_accepted else None
+        self._outbox: list[bytes] = []
+        self._outbox_bytes = 0
+        self._is_corked = False
+        self._is_flush_scheduled = False
+        self._is_work_scheduled = False
+        self._is_write_paused = False
+        self._is_stopping = False
+        self._partial_bytes = 0
+        self._received_at = self._partial_since = self._write_paused_since = 0.0
+        self._opened_at = self._active_at = self._loop.time()
+        self.requests_in_flight = 0
+        self.peer = "?"
+        self.is_closed = False
+        # For the owner of the handlers: what it knows about this peer.
+        self.session: Any = None
+        self.established: asyncio.Future[None] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    # What the transport tells us
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = _address_text(transport.get_extra_info("peername"))
+        connections = self._endpoint.connections
+        if len(connections) >= self._limits.connections_max:
+            log.warning("connection_refused peer=%s reason=limit n=%d", self.peer, len(connections))
+            self._transport.abort()
+            return
+        connections.add(self)
+        self._transport.set_write_buffer_limits(
+            self._limits.write_buffer_high_bytes, self._limits.write_buffer_low_bytes
+        )
+        if self._tls is not None:
+            self._tls.start()
+            self._transport.write(self._tls.output())
+        else:
+            self._establish()
+        self._endpoint.on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._active_at = self._received_at = self._loop.time()
+        try:
+            if self._preface is not None:
+                data = self._pass_preface(data)
+            if self._tls is not None and data:
+                data = self._decrypt(self._tls, data)
+        except (ProtocolError, ConfigError) as error:
+            self._hang_up(str(error))
+            return
+        if data:
+            self._decoder.feed(data)
+            if not self._is_work_scheduled:
+                self._work()
+        if self._tls is not None and self._tls.is_finished:
+            self.close()
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+        self._write_paused_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self._schedule_work()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_closed = True
+        self._outbox.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._endpoint.partial_frames_bytes -= self._partial_bytes
+        self._partial_bytes = 0
+        reason = f"connection to {self.peer} closed" + (f": {error}" if error else "")
+        for future, command in self._pending.take_all():
+            self._finish_call(future, command, ConnectionClosed(reason))
+        for waiter in (self.established, self.closed):
+            if not waiter.done():
+                waiter.set_result(None)
+        if self in self._endpoint.connections:
+            self._endpoint.connections.discard(self)
+            self._endpoint.on_close(self)
+
+    # What we tell the peer
+
+    async def call(self, command: Command, timeout_s: float) -> Command:
+        """Send a request and wait for its answer.
+
+        Raises:
+            CallTimeout, ConnectionClosed, TooManyPendingCalls
+        """
+        future = self.start_call(command, timeout_s)
+        try:
+            return await future
+        finally:
+            if future.cancelled():
+                self._pending.take(command.opaque)
+
+    def start_call(self, command: Command, timeout_s: float) -> "asyncio.Future[Command]":
+        """Send a request now; the future is its answer or the reason why there is none."""
+        self._check_can_send()
+        future: asyncio.Future[Command] = self._loop.create_future()
+        deadline = self._loop.time() + timeout_s
+        command.opaque = self._pending.add((future, command), deadline)
+        try:
+            for hook in self._endpoint.hooks:
+                hook.before(self.peer, command)
+            self._put(command)
+        except BaseException:
+            self._pending.take(command.opaque)
+            raise
+        if self._timer is None or self._timer.when() > deadline:
+            self._set_timer(deadline)
+        return future
+
+    def send_oneway(self, command: Command) -> None:
+        """Send a request that the peer does not answer."""
+        self._check_can_send()
+        command.flag |= ONEWAY_BIT
+        command.opaque = next_opaque()
+        for hook in self._endpoint.hooks:
+            hook.before(self.peer, command)
+        self._put(command)
+
+    def send_answer(self, request: Command, response: Command | bytes) -> None:
+        """Answer a request of the peer; dropped when the peer is gone."""
+        if self.is_closed:
+            return
+        if isinstance(response, bytes):
+            self._put_bytes(response)
+            return
+        try:
+            self._put(response)
+        except ProtocolError as error:
+            log.warning("answer_refused peer=%s code=%d reason=%s", self.peer, request.code, error)
+            self._put(
+                answer(request, ResponseCode.SYSTEM_ERROR, f"the answer is no frame: {error}")
+            )
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._flush()
+        if self._tls is not None:
+            self._tls.say_goodbye()
+            self._transport.write(self._tls.output())
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is waiting is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Life cycle, called by the server
+
+    def stop_reading(self) -> None:
+        """Take no new bytes; requests that are here already are still answered."""
+        self._is_stopping = True
+        self._pause_reading()
+
+    @property
+    def waited_ms(self) -> float:
+        """How long the request that is being served has waited in our buffers and the kernel's."""
+        return (self._loop.time() - self._received_at) * 1000 + self._endpoint.loop_lag_ms
+
+    @property
+    def is_busy(self) -> bool:
+        """Has requests or answers on the way that a graceful stop should wait for."""
+        return not self.is_closed and (
+            self.requests_in_flight > 0
+            or self._is_work_scheduled
+            or self._is_flush_scheduled
+            or bool(self._outbox)
+            or self._write_buffer_size() > 0
+        )
+
+    def overdue_reason(self, now: float) -> str | None:
+        """Why this connection should be closed, if it should."""
+        limits = self._limits
+        if not self.established.done() or self._preface:
+            return "no_handshake" if now - self._opened_at > limits.preface_max_s else None
+        if self._is_write_paused and now - self._write_paused_since > limits.write_stall_max_s:
+            return "peer_does_not_read"
+        if self._partial_bytes and now - self._partial_since > limits.partial_frame_max_s:
+            return "unfinished_frame"
+        if self.requests_in_flight == 0 and now - self._active_at > limits.idle_max_s:
+            return "idle"
+        return None
+
+    # Bytes in
+
+    def _pass_preface(self, data: bytes) -> bytes:
+        """Decide what kind of connection this is; returns what belongs to its own protocol."""
+        data = (self._preface or b"") + data
+        if proxy_protocol.may_begin(data):
+            header = proxy_protocol.parse(data)
+            if header is None:
+                self._preface = data
+                return b""
+            if header.source is not None:
+                self.peer = _address_text(header.source)
+            data = data[header.size :]
+            if not data:
+                self._preface = b""
+                return b""
+        self._preface = None
+        tls = self._endpoint.tls
+        mode = TlsMode.DISABLED if tls is None else tls.mode
+        if data[0] == _TLS_HANDSHAKE_BYTE:
+            if tls is None or mode is TlsMode.DISABLED:
+                raise ProtocolError("TLS is disabled here")
+            self.established = self._loop.create_future()
+            self._tls = TlsChannel(tls.context(), server_side=True)
+        elif mode is TlsMode.ENFORCING:
+            raise ProtocolError("only TLS is accepted here")
+        return data
+
+    def _decrypt(self, tls: TlsChannel, data: bytes) -> bytes:
+        try:
+            plain = tls.receive(data)
+        finally:
+            output = tls.output()
+            if output and self._transport is not None:
+                self._transport.write(output)
+        if tls.is_established:
+            self._establish()
+        return plain
+
+    def _establish(self) -> None:
+        if not self.established.done():
+            self.established.set_result(None)
+
+    def _work(self) -> None:
+        """Serve commands until there are none, or until others should have their turn."""
+        self._is_corked = True
+        limits = self._limits
+        deadline = time.perf_counter() + limits.work_per_turn_max_ms / 1000
+        allowance = limits.work_per_turn_max_bytes
+        try:
+            while not self._is_write_paused:
+                command = self._decoder.next()
+                if command is None:
+                    self._note_partial_frame()
+                    if not self._is_stopping:
+                        self._resume_reading()
+                    break
+                if command.flag & RESPONSE_BIT:
+                    self._take_answer(command)
+                else:
+                    self._endpoint.dispatcher.serve(command, self)
+                allowance -= _HEADER_WORK_BYTES + len(command.body)
+                if allowance < 0 or time.perf_counter() > deadline:
+                    self._pause_reading()
+                    self._schedule_work()
+                    break
+            else:
+                self._pause_reading()  # until resume_writing
+        except ProtocolError as error:
+            self._hang_up(str(error))
+        finally:
+            self._is_corked = False
+        self._flush()
+
+    def _schedule_work(self) -> None:
+        if not self._is_work_scheduled and not self.is_closed:
+            self._is_work_scheduled = True
+            self._loop.call_soon(self._work_later)
+
+    def _work_later(self) -> None:
+        self._is_work_scheduled = False
+        if not self.is_closed:
+            self._work()
+
+    def _note_partial_frame(self) -> None:
+        size = self._decoder.partial_size
+        if size and not self._partial_bytes:
+            self._partial_since = self._received_at
+        endpoint = self._endpoint
+        endpoint.partial_frames_bytes += size - self._partial_bytes
+        self._partial_bytes = size
+        if endpoint.partial_frames_bytes > self._limits.partial_frames_total_max_bytes:
+            raise FrameTooLarge(f"{endpoint.partial_frames_bytes} bytes in unfinished frames")
+
+    def _take_answer(self, command: Command) -> None:
+        entry = self._pending.take(command.opaque)
+        if entry is None:
+            log.debug("late_answer peer=%s opaque=%d", self.peer, command.opaque)
+            return
+        self._finish_call(*entry, command)
+
+    def _finish_call(
+        self, future: "asyncio.Future[Command]", request: Command, result: Command | Exception
+    ) -> None:
+        response = result if isinstance(result, Command) else None
+        for hook in self._endpoint.hooks:
+            hook.after(self.peer, request, response)
+        if future.done():
+            return
+        if isinstance(result, Command):
+            future.set_result(result)
+        else:
+            future.set_exception(result)
+
+    def _hang_up(self, reason: str) -> None:
+        log.warning("connection_dropped peer=%s reason=%s", self.peer, reason)
+        self._flush()  # answers to what came before the damage still leave
+        if self._transport is not None:
+            self._transport.close()
+
+    # Bytes out
+
+    def _check_can_send(self) -> None:
+        if self.is_closed or self._transport is None or self._transport.is_closing():
+            raise ConnectionClosed(f"connection to {self.peer} is closed")
+        if self._outbox_bytes + self._write_buffer_size() > self._limits.write_buffer_max_bytes:
+            raise TooManyPendingCalls(f"{self.peer} does not read what is sent to it")
+
+    def _put(self, command: Command) -> None:
+        head = encode_head(command)
+        body = command.body
+        if len(head) + len(body) > self._limits.frame_size_max_bytes:
+            raise FrameTooLarge(f"frame of {len(head) + len(body)} bytes")
+        if body:
+            self._outbox.append(head)
+            self._outbox_bytes += len(head)
+            self._put_bytes(body)
+        else:
+            self._put_bytes(head)
+
+    def _put_bytes(self, part: bytes) -> None:
+        self._outbox.append(part)
+        self._outbox_bytes += len(part)
+        if not self._is_corked and not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_scheduled = False
+        outbox, transport = self._outbox, self._transport
+        if not outbox or transport is None or transport.is_closing():
+            outbox.clear()
+            return
+        if self._tls is not None:
+            self._tls.send(b"".join(outbox))
+            transport.write(self._tls.output())
+        elif len(outbox) == 1:
+            transport.write(outbox[0])
+        elif self._outbox_bytes <= _JOIN_MAX_BYTES:
+            transport.write(b"".join(outbox))
+        else:
+            transport.writelines(outbox)
+        self._outbox = []
+        self._outbox_bytes = 0
+        self._active_at = self._loop.time()
+        if self._write_buffer_size() > self._limits.write_buffer_max_bytes:
+            log.warning("connection_dropped peer=%s reason=peer_does_not_read", self.peer)
+            transport.abort()
+
+    def _write_buffer_size(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing() and not transport.is_reading():
+            transport.resume_reading()
+
+    # Deadlines of calls: one timer per connection, set for the earliest
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._expire_calls)
+
+    def _expire_calls(self) -> None:
+        self._timer = None
+        for future, command in self._pending.take_expired(self._loop.time()):
+            error = CallTimeout(f"no answer from {self.peer} to request {command.code} in time")
+            self._finish_call(future, command, error)
+        deadline = self._pending.next_deadline()
+        if deadline is not None:
+            self._set_timer(deadline)
+
+
+def _address_text(address: Any) -> str:
+    """`host:port` as the peers write it; a path for what has no port."""
+    if isinstance(address, tuple) and len(address) >= 2:
+        host, port = address[0], address[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(address)

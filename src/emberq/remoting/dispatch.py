@@ -1,0 +1,119 @@
+"""From a request to its answer: look-up, flow control, hooks, and failures as response codes."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from emberq.errors import ProtocolError, RequestRejected
+from emberq.protocol.codes import ResponseCode
+from emberq.protocol.command import ONEWAY_BIT, Command, answer
+from emberq.protocol.frame import parse_frame
+from emberq.remoting.hooks import CallHook
+from emberq.remoting.limits import RemotingLimits
+from emberq.remoting.registry import Answer, Entry, HandlerRegistry
+
+if TYPE_CHECKING:
+    from emberq.remoting.connection import Connection
+
+log = logging.getLogger(__name__)
+
+# Clients and operators look for these words; see docs/compatibility.md.
+OVERLOAD_REMARK = "[OVERLOAD]system busy, start flow control for a while"
+TIMEOUT_REMARK = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
+
+
+class Dispatcher:
+    """Serves the requests of all connections of one endpoint."""
+
+    def __init__(
+        self,
+        registry: HandlerRegistry,
+        limits: RemotingLimits,
+        hooks: tuple[CallHook, ...] = (),
+    ) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._hooks = hooks
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose async handlers have not finished."""
+        return len(self._tasks)
+
+    def serve(self, command: Command, connection: "Connection") -> None:
+        """Handle one request; its answer goes to the connection now or later."""
+        entry = self._registry.get(command.code)
+        try:
+            if entry is None:
+                raise RequestRejected(  # noqa: TRY301 - one place turns failures into answers
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {command.code} not supported",
+                )
+            if entry.wait_max_ms is not None:
+                self._refuse_if_late(entry.wait_max_ms, connection.waited_ms)
+            for hook in self._hooks:
+                hook.before(connection.peer, command)
+            if entry.is_async:
+                self._start_task(entry, command, connection)
+                return
+            result: Answer = entry.handle(command, connection)
+        except Exception as error:
+            result = _failure(command, connection, error)
+        self._reply(command, connection, result)
+
+    async def cancel(self) -> int:
+        """Cancel handlers that are still in flight; returns how many there were."""
+        unfinished = set(self._tasks)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        return len(unfinished)
+
+    def _refuse_if_late(self, wait_max_ms: float, waited_ms: float) -> None:
+        if waited_ms > wait_max_ms:
+            raise RequestRejected(
+                ResponseCode.SYSTEM_BUSY,
+                f"{TIMEOUT_REMARK}, period in queue: {waited_ms:.0f}ms, "
+                f"size of queue: {self.in_flight}",
+            )
+
+    def _start_task(self, entry: Entry, command: Command, connection: "Connection") -> None:
+        limits = self._limits
+        if (
+            len(self._tasks) >= limits.requests_in_flight_max
+            or connection.requests_in_flight >= limits.requests_in_flight_per_connection_max
+        ):
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, OVERLOAD_REMARK)
+        connection.requests_in_flight += 1
+        task = asyncio.get_running_loop().create_task(self._await(entry, command, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, entry: Entry, command: Command, connection: "Connection") -> None:
+        try:
+            result: Answer = await entry.handle(command, connection)
+        except Exception as error:
+            result = _failure(command, connection, error)
+        finally:
+            connection.requests_in_flight -= 1
+        self._reply(command, connection, result)
+
+    def _reply(self, command: Command, connection: "Connection", result: Answer) -> None:
+        if self._hooks:
+            response = parse_frame(result) if isinstance(result, bytes) else result
+            for hook in self._hooks:
+                hook.after(connection.peer, command, response)
+        if result is None or command.flag & ONEWAY_BIT:
+            return
+        connection.send_answer(command, result)
+
+
+def _failure(command: Command, connection: "Connection", error: Exception) -> Command:
+    if isinstance(error, RequestRejected):
+        return answer(command, error.code, error.remark, error.fields)
+    if isinstance(error, ProtocolError):
+        log.warning("bad_request peer=%s code=%d reason=%s", connection.peer, command.code, error)
+    else:
+        log.error("handler_failed peer=%s code=%d", connection.peer, command.code, exc_info=error)
+    return answer(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

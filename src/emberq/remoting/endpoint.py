@@ -1,0 +1,44 @@
+"""What all connections of one server, or of one client, have in common."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from emberq.remoting.dispatch import Dispatcher
+from emberq.remoting.hooks import CallHook
+from emberq.remoting.limits import RemotingLimits
+from emberq.remoting.registry import HandlerRegistry
+from emberq.remoting.tls import ServerTls
+
+if TYPE_CHECKING:
+    from emberq.remoting.connection import Connection
+
+OnConnection = Callable[["Connection"], None]
+
+
+def _ignore(_: "Connection") -> None:
+    return None
+
+
+class Endpoint:
+    """Handlers, limits and hooks, and the connections that share them."""
+
+    def __init__(
+        self,
+        registry: HandlerRegistry | None = None,
+        *,
+        limits: RemotingLimits | None = None,
+        hooks: tuple[CallHook, ...] = (),
+        tls: ServerTls | None = None,
+        on_open: OnConnection = _ignore,
+        on_close: OnConnection = _ignore,
+    ) -> None:
+        self.registry = registry or HandlerRegistry()
+        self.limits = limits or RemotingLimits()
+        self.hooks = hooks
+        self.tls = tls
+        self.on_open = on_open
+        self.on_close = on_close
+        self.dispatcher = Dispatcher(self.registry, self.limits, hooks)
+        self.connections: set[Connection] = set()
+        self.partial_frames_bytes = 0
+        self.loop_lag_ms = 0.0

@@ -1,0 +1,106 @@
+"""Accepts connections and looks after them: idle and stalled peers, graceful stop."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from emberq.errors import ListenFailed
+from emberq.remoting.connection import Connection
+from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.limits import RemotingLimits
+
+log = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_MAX_S = 5.0
+LAG_PROBE_INTERVAL_S = 0.05
+_STOP_POLL_S = 0.005
+
+
+@asynccontextmanager
+async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[tuple[str, int]]:
+    """Serve `endpoint` on an address (port 0: any free one) and yield the real address.
+
+    Leaving the block stops gracefully: no new connections or bytes, requests that are here are
+    answered, answers leave, connections close.
+
+    Raises:
+        ListenFailed: the address cannot be had.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        server = await loop.create_server(
+            lambda: Connection(endpoint), host, port, backlog=endpoint.limits.backlog
+        )
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
+    watches = [asyncio.create_task(_sweep(endpoint))]
+    if endpoint.registry.has_wait_limits:
+        watches.append(asyncio.create_task(_measure_lag(endpoint)))
+    try:
+        yield server.sockets[0].getsockname()[:2]
+    finally:
+        server.close()
+        await _stop(endpoint)
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+
+
+async def _stop(endpoint: Endpoint) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + endpoint.limits.stop_grace_s
+    connections = set(endpoint.connections)
+    for connection in connections:
+        connection.stop_reading()
+    dispatcher = endpoint.dispatcher
+    # Work that waited for its turn may start new handlers, and handlers write new answers: only
+    # looking at both again and again tells that all is done.
+    while (  # noqa: ASYNC110 - there is no single event to wait for
+        dispatcher.in_flight or any(connection.is_busy for connection in connections)
+    ) and loop.time() < deadline:
+        await asyncio.sleep(_STOP_POLL_S)
+    cancelled = await dispatcher.cancel()
+    if cancelled:
+        log.warning("requests_cancelled count=%d", cancelled)
+    for connection in connections:
+        connection.close()
+    closing = [connection.closed for connection in connections]
+    if closing:
+        await asyncio.wait(closing, timeout=max(deadline - loop.time(), 0.1))
+    for connection in set(endpoint.connections):
+        connection.abort()
+
+
+async def _sweep(endpoint: Endpoint) -> None:
+    """Close connections that are idle, stalled or unfinished for too long."""
+    interval_s = _sweep_interval_s(endpoint.limits)
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(interval_s)
+        now = loop.time()
+        for connection in list(endpoint.connections):
+            reason = connection.overdue_reason(now)
+            if reason is not None:
+                log.info("connection_closed peer=%s reason=%s", connection.peer, reason)
+                connection.abort()
+
+
+def _sweep_interval_s(limits: RemotingLimits) -> float:
+    shortest = min(
+        limits.idle_max_s,
+        limits.preface_max_s,
+        limits.write_stall_max_s,
+        limits.partial_frame_max_s,
+    )
+    return min(shortest / 4, SWEEP_INTERVAL_MAX_S)
+
+
+async def _measure_lag(endpoint: Endpoint) -> None:
+    """How late the loop runs: bytes wait that long in the kernel before we see them."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LAG_PROBE_INTERVAL_S
+        await asyncio.sleep(LAG_PROBE_INTERVAL_S)
+        endpoint.loop_lag_ms = max(0.0, (loop.time() - due) * 1000)

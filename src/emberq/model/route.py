@@ -1,8 +1,8 @@
 """Where a topic lives: the brokers that hold it and how many queues each has."""
 
-from typing import Any
-
 from msgspec import Struct, field
+
+from emberq.model.static_topic import StaticTopicMapping
 
 MASTER_ID = 0
 
@@ -34,5 +34,7 @@ class TopicRoute(Struct, frozen=True, kw_only=True):
     filter_servers: dict[str, list[str]] = field(name="filterServerTable", default_factory=dict)
     order_config: str | None = field(name="orderTopicConf", default=None)
     queues: list[QueueData] = field(name="queueDatas", default_factory=list)
-    # Static topics only: broker name → mapping of logical to physical queues, passed on as read.
-    queue_mappings: dict[str, Any] | None = field(name="topicQueueMappingByBroker", default=None)
+    # Static topics only: broker name → mapping of logical to physical queues.
+    queue_mappings: dict[str, StaticTopicMapping] | None = field(
+        name="topicQueueMappingByBroker", default=None
+    )

@@ -1,0 +1,1 @@
+"""Typed bodies of requests and answers, one module per conversation."""

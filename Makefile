@@ -1,0 +1,85 @@
+# Every target makes or completes .venv from the locks of the layers it needs (tools/setup.py).
+# A machine needs Python 3.11+ and make; only the interop tests need more (a JDK and Maven).
+
+PYTHON ?= python3
+LAYERS ?= server dev
+UPGRADE ?=
+
+BIN := .venv/bin
+SETUP = @$(PYTHON) -m tools setup
+
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo test lint fmt interop interop-full bench docs lock clean
+
+define HELP
+make setup         complete .venv (LAYERS="server dev"; further layers: spark, docs)
+make run           start the name server on port 9876
+make demo          a tour of what EmberQ can do, in one terminal
+make test          all tests that need only Python
+make lint          ruff, mypy and the import rules
+make fmt           format the code, mend what ruff can mend
+make interop       the official software against EmberQ, CI's part (needs a JDK and Maven)
+make interop-full  the same, the whole matrix
+make bench         the benchmarks
+make docs          build the documentation into site/, every link checked
+make lock          requirements/*.lock from pyproject.toml (UPGRADE=1: newest versions)
+make clean         remove .venv, caches and everything built
+make help          this table
+
+PYTHON=/path/to/python3.12 chooses the Python that .venv is made with.
+endef
+
+help:
+	@: $(info $(HELP))
+
+setup:
+	$(SETUP) $(LAYERS)
+
+run:
+	$(SETUP) server
+	@$(BIN)/emberq namesrv
+
+demo:
+	$(SETUP) server
+	@$(BIN)/python -m emberq.testing.demo
+
+# Two to four workers: enough to hide waiting, few enough that deadlines hold on small machines.
+test:
+	$(SETUP) server dev
+	$(BIN)/python -m pytest --ignore=tests/interop -n auto --maxprocesses=4 --dist=worksteal $(ARGS)
+
+lint:
+	$(SETUP) server dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt:
+	$(SETUP) dev
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+interop:
+	@$(PYTHON) -m tools interop
+
+interop-full:
+	@$(PYTHON) -m tools interop --full
+
+bench:
+	$(SETUP) server dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs:
+	$(SETUP) docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -c tools/docs . site
+	@echo "open site/index.html"
+
+lock:
+	@$(PYTHON) -m tools lock $(if $(UPGRADE),--upgrade)
+
+clean:
+	rm -rf .venv build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

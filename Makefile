@@ -72,9 +72,10 @@ bench:
 	$(SETUP) server dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# A fresh environment each time: Sphinx warns about a page only in the run that reads it.
 docs:
 	$(SETUP) docs
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -c tools/docs . site
+	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --nitpicky --quiet -c tools/docs . site
 	@echo "open site/index.html"
 
 lock:

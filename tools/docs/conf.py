@@ -31,6 +31,7 @@ html_show_sourcelink = False
 
 def setup(app: Any) -> None:  # Sphinx is in the docs layer only: the type checker has not got it
     app.connect("source-read", add_contents)
+    app.connect("doctree-read", unlink_folders)
     app.connect("build-finished", write_index)
 
 
@@ -55,6 +56,13 @@ def contents_of(caption: str, pages: list[str]) -> str:
 
 def pages_in(folder: Path) -> list[str]:
     return [str(page.relative_to(ROOT).with_suffix("")) for page in sorted(folder.glob("*.md"))]
+
+
+def unlink_folders(app: Any, page: Any) -> None:
+    """Keep only the text of a link to a folder: right in the repository, but no page here."""
+    for link in list(page.findall(lambda node: node.tagname == "pending_xref")):
+        if ((ROOT / link["refdoc"]).parent / link["reftarget"]).is_dir():
+            link.replace_self(link.children)
 
 
 def write_index(app: Any, failure: Exception | None) -> None:

@@ -78,7 +78,7 @@ def test_only_commands_and_tools_print() -> None:
     assert lines_that_match(re.compile(r"^\s*print\("), silent) == []
 
 
-def test_no_file_names_a_path_of_somebody_s_machine() -> None:
+def test_no_file_names_a_path_of_one_machine() -> None:
     assert lines_that_match(MACHINE_PATHS, our_files()) == []
 
 

@@ -1,0 +1,52 @@
+"""The command `emberq` and its subcommands, each imported when it is called."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from emberq import __version__
+from emberq.errors import EmberqError
+
+# Name → (module:attribute, one line of help): listing the commands imports none of them.
+COMMANDS = {
+    "namesrv": ("emberq.cli.namesrv:namesrv", "Start a name server."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads them on use."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module_name, attribute = entry[0].split(":")
+        command = getattr(import_module(module_name), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="emberq", message="%(prog)s %(version)s")
+def emberq() -> None:
+    """A message-queue system in Python, compatible with Apache RocketMQ."""
+
+
+def main() -> None:
+    """Run the command line; a failure of ours is one line and exit code 1."""
+    try:
+        emberq(prog_name="emberq")
+    except EmberqError as error:
+        click.echo(f"emberq: {error}", err=True)
+        sys.exit(1)

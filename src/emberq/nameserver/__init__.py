@@ -1,0 +1,1 @@
+"""The name server: brokers register here, clients ask here where topics live."""

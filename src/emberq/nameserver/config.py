@@ -1,0 +1,177 @@
+"""Settings of the name server: the official keys, and where they come from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from emberq.config_file import keys_of, nearest, read_settings, to_properties
+from emberq.errors import ConfigError, ProtocolError
+from emberq.protocol.properties_text import read_properties
+from emberq.remoting.limits import RemotingLimits
+from emberq.remoting.tls import SETTINGS_FILE_DEFAULT, TlsSettings, is_tls_key, settings_from
+
+# The first look for silent brokers comes early; see docs/compatibility.md for the second number.
+FIRST_SCAN_DELAY_MAX_MS = 5_000
+ALWAYS_BLACK_LISTED = frozenset(
+    {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
+)
+
+
+class NameServerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Every key that an official name server knows, in its words.
+
+    Keys of thread pools, semaphores and native sockets are accepted and shown, but one event loop
+    has no use for them: docs/reference/namesrv-configuration.md says which.
+    """
+
+    bind_address: str = "0.0.0.0"
+    client_request_thread_pool_nums: int = 8
+    client_request_thread_pool_queue_capacity: int = 50_000
+    cluster_test: bool = False
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    config_store_path: str = ""
+    default_thread_pool_nums: int = 16
+    default_thread_pool_queue_capacity: int = 10_000
+    delete_topic_with_broker_registration: bool = False
+    enable_all_topic_list: bool = True
+    enable_controller_in_namesrv: bool = False
+    enable_shutdown_gracefully: bool = False
+    enable_topic_list: bool = True
+    kv_config_path: str = ""
+    listen_port: int = 9876
+    need_wait_for_service: bool = False
+    notify_min_broker_id_changed: bool = False
+    order_message_enable: bool = False
+    product_env_name: str = "center"
+    return_order_topic_config_to_broker: bool = True
+    rocketmq_home: str | None = None
+    scan_not_active_broker_interval: int = 10_000
+    server_async_semaphore_value: int = 64
+    server_callback_executor_threads: int = 0
+    server_channel_max_idle_time_seconds: int = 120
+    server_netty_worker_group_enable: bool = True
+    server_oneway_semaphore_value: int = 256
+    server_pooled_byte_buf_allocator_enable: bool = True
+    server_selector_threads: int = 3
+    server_socket_backlog: int = 1024
+    server_socket_rcv_buf_size: int = 0
+    server_socket_snd_buf_size: int = 0
+    server_worker_threads: int = 8
+    shutdown_wait_time_seconds: int = 30
+    support_acting_master: bool = False
+    un_register_broker_queue_capacity: int = 3_000
+    use_epoll_native_selector: bool = False
+    wait_seconds_for_service: int = 45
+    write_buffer_high_water_mark: int = 0
+    write_buffer_low_water_mark: int = 0
+
+    @property
+    def black_list(self) -> set[str]:
+        """Keys that no request may change."""
+        return {*ALWAYS_BLACK_LISTED, *filter(None, self.config_black_list.split(";"))}
+
+    def limits(self) -> RemotingLimits:
+        """The network limits that these keys ask for; 0 leaves the default."""
+        limits = RemotingLimits(
+            backlog=self.server_socket_backlog,
+            idle_max_s=float(self.server_channel_max_idle_time_seconds),
+        )
+        if self.write_buffer_high_water_mark > 0:
+            limits = replace(limits, write_buffer_high_bytes=self.write_buffer_high_water_mark)
+        if self.write_buffer_low_water_mark > 0:
+            limits = replace(limits, write_buffer_low_bytes=self.write_buffer_low_water_mark)
+        return limits
+
+
+class LoadedConfig(Struct, frozen=True, kw_only=True):
+    config: NameServerConfig
+    tls: TlsSettings
+    warnings: list[str] = field(default_factory=list)
+
+
+def load(
+    path: Path | None, overrides: Mapping[str, str], environment: Mapping[str, str]
+) -> LoadedConfig:
+    """The effective configuration: defaults, then the file, then the command line.
+
+    Raises:
+        ConfigError: a file that cannot be read, or a value that means nothing.
+    """
+    properties = dict(read_file(path)) if path is not None else {}
+    properties.update(overrides)
+    home = Path(environment.get("HOME", "")) if environment.get("HOME") else Path.home()
+    defaults = {
+        "kvConfigPath": str(home / "namesrv" / "kvConfig.json"),
+        "configStorePath": str(
+            path.absolute() if path else home / "namesrv" / "namesrv.properties"
+        ),
+    }
+    if "ROCKETMQ_HOME" in environment:
+        defaults["rocketmqHome"] = environment["ROCKETMQ_HOME"]
+    tls_properties = {name: text for name, text in properties.items() if is_tls_key(name)}
+    own = {name: text for name, text in properties.items() if not is_tls_key(name)}
+    if path is not None:
+        own["configStorePath"] = defaults["configStorePath"]  # updates go where we read from
+    config = read_settings(NameServerConfig, {**defaults, **own})
+    _check(config)
+    return LoadedConfig(
+        config=config,
+        tls=settings_from({**_tls_file(tls_properties), **tls_properties}),
+        warnings=unknown_key_warnings(own),
+    )
+
+
+def read_file(path: Path) -> dict[str, str]:
+    try:
+        return read_properties(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except ProtocolError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def unknown_key_warnings(properties: Mapping[str, str]) -> list[str]:
+    known = keys_of(NameServerConfig)
+    warnings = []
+    for name in sorted(properties.keys() - set(known)):
+        hint = nearest(name, known)
+        suffix = f"; did you mean {hint}?" if hint else ""
+        warnings.append(f"unknown key {name} has no effect{suffix}")
+    return warnings
+
+
+def updated(config: NameServerConfig, changes: Mapping[str, str]) -> NameServerConfig:
+    """The configuration after an update; keys that are not ours are left out.
+
+    Raises:
+        ConfigError: a value that means nothing; nothing is changed.
+    """
+    merged = read_settings(NameServerConfig, {**to_properties(config), **changes})
+    _check(merged)
+    return merged
+
+
+def _check(config: NameServerConfig) -> None:
+    if not 0 <= config.listen_port <= 65_535:
+        raise ConfigError(f"listenPort={config.listen_port}: expected 0 to 65535")
+    for name, value in (
+        ("scanNotActiveBrokerInterval", config.scan_not_active_broker_interval),
+        ("serverChannelMaxIdleTimeSeconds", config.server_channel_max_idle_time_seconds),
+        ("serverSocketBacklog", config.server_socket_backlog),
+        ("unRegisterBrokerQueueCapacity", config.un_register_broker_queue_capacity),
+    ):
+        if value <= 0:
+            raise ConfigError(f"{name}={value}: expected a number above 0")
+    if config.enable_controller_in_namesrv:
+        raise ConfigError("enableControllerInNamesrv=true: there is no controller in EmberQ yet")
+
+
+def _tls_file(properties: Mapping[str, str]) -> dict[str, str]:
+    """The TLS file named by `tls.config.file`, or the official place if there is one."""
+    named = properties.get("tls.config.file")
+    path = Path(named) if named else SETTINGS_FILE_DEFAULT
+    if not named and not path.exists():
+        return {}
+    return read_file(path)

@@ -1,0 +1,1 @@
+"""One file per conversation with the name server."""

@@ -1,0 +1,28 @@
+"""The configuration in force, and its file."""
+
+import asyncio
+from pathlib import Path
+
+from emberq.config_file import to_properties
+from emberq.nameserver.config import NameServerConfig, updated
+from emberq.protocol.properties_text import write_properties
+from emberq.stored_file import replace_file
+
+
+class Settings:
+    """What handlers ask for the current value of a key; an update is stored before it counts."""
+
+    def __init__(self, config: NameServerConfig) -> None:
+        self.config = config
+        self._changing = asyncio.Lock()
+
+    async def update(self, changes: dict[str, str]) -> None:
+        """Raises ConfigError for values that mean nothing, OSError if they cannot be stored."""
+        async with self._changing:
+            config = updated(self.config, changes)
+            path = Path(config.config_store_path)
+            await asyncio.to_thread(replace_file, path, write_properties(to_properties(config)))
+            self.config = config
+
+    def text(self) -> bytes:
+        return write_properties(to_properties(self.config))

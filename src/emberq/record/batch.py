@@ -1,0 +1,90 @@
+"""Several messages as the body of one send request, before the broker makes records of them.
+
+The layout is docs/formats/batch.md.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from emberq.errors import RecordError
+from emberq.record.layout import (
+    BATCH_ELEMENT_SIZE_MIN,
+    BATCH_PREFIX,
+    LENGTH_16,
+    PROPERTIES_SIZE_MAX,
+    RECORD_SIZE_MAX,
+    BytesLike,
+)
+
+
+# By position and outside the garbage collector, for the same reasons as `Record`.
+class BatchElement(Struct, frozen=True, gc=False):
+    """A message inside a batch; topic, queue and times come from the request around it."""
+
+    body: bytes | memoryview
+    properties: bytes = b""
+    flag: int = 0
+
+
+def encode_batch_element(body: BytesLike, properties: bytes = b"", flag: int = 0) -> bytes:
+    """Return one message of a batch.
+
+    Raises:
+        RecordError: the properties or the flag do not fit.
+    """
+    size = BATCH_ELEMENT_SIZE_MIN + len(body) + len(properties)
+    if len(properties) > PROPERTIES_SIZE_MAX:
+        raise RecordError(f"properties of {len(properties)} bytes, at most {PROPERTIES_SIZE_MAX}")
+    if size > RECORD_SIZE_MAX or not -(1 << 31) <= flag < 1 << 31:
+        raise RecordError(f"message of {size} bytes with flag {flag} does not fit a batch")
+    # Magic and checksum are 0: the broker computes its own.
+    return b"".join(
+        (
+            BATCH_PREFIX.pack(size, 0, 0, flag, len(body)),
+            body,
+            LENGTH_16.pack(len(properties)),
+            properties,
+        )
+    )
+
+
+def encode_batch(elements: Iterable[BatchElement]) -> bytes:
+    """Return the body of a batch request."""
+    return b"".join(
+        encode_batch_element(element.body, element.properties, element.flag) for element in elements
+    )
+
+
+def iter_batch(content: bytes | memoryview) -> Iterator[BatchElement]:
+    """Yield the messages of a batch body; from a memoryview their bodies are views.
+
+    Official brokers walk by the inner lengths and never look at the total size. Here both must
+    agree: a batch that contradicts itself is not what any producer meant to send.
+
+    Raises:
+        RecordError: at the first bytes that are no message; those before it were yielded.
+    """
+    position = 0
+    content_size = len(content)
+    while position < content_size:
+        body_start = position + BATCH_PREFIX.size
+        if body_start + LENGTH_16.size > content_size:
+            raise RecordError(f"the batch message at {position} is cut off")
+        size, _, _, flag, body_size = BATCH_PREFIX.unpack_from(content, position)
+        end = position + size
+        body_end = body_start + body_size
+        properties_start = body_end + LENGTH_16.size
+        if end > content_size or body_size < 0 or properties_start > end:
+            raise _lengths_disagree(position, size)
+        if LENGTH_16.unpack_from(content, body_end)[0] != end - properties_start:
+            raise _lengths_disagree(position, size)
+        yield BatchElement(content[body_start:body_end], bytes(content[properties_start:end]), flag)
+        position = end
+
+
+def _lengths_disagree(position: int, size: int) -> RecordError:
+    return RecordError(
+        f"the batch message at {position} announces {size} bytes, which its lengths or the end of "
+        "the batch contradict"
+    )

@@ -31,7 +31,11 @@ def resolve_references(root: Any, *, depth_max: int) -> Any:
 
 
 def _is_reference(value: Any) -> bool:
-    return type(value) is dict and len(value) == 1 and isinstance(value.get(REFERENCE_KEY), str)
+    """Other texts under this key are ordinary members, as for official readers."""
+    if type(value) is not dict or len(value) != 1:
+        return False
+    path = value.get(REFERENCE_KEY)
+    return isinstance(path, str) and (path in ("$", "..", "@") or path.startswith(("$.", "$[")))
 
 
 def _find_references(root: Any) -> "list[tuple[Any, Any, str]]":

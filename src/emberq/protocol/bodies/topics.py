@@ -6,6 +6,14 @@ from emberq.model.data_version import DataVersion
 from emberq.model.static_topic import StaticTopicMapping, StaticTopicMappingDetail
 from emberq.model.topic import QUEUE_COUNT_DEFAULT, READ_WRITE, TopicConfig, TopicFilterType
 
+__all__ = [
+    "DataVersion",
+    "StaticTopicMappingDetail",
+    "TopicList",
+    "TopicTable",
+    "TopicWithMapping",
+]
+
 
 class TopicTable(Struct, frozen=True, kw_only=True):
     """All topics of a broker. The mappings belong to static topics and come with 5.x only."""

@@ -43,6 +43,16 @@ def to_properties(settings: Struct) -> dict[str, str]:
     }
 
 
+def to_file(properties: Mapping[str, str]) -> bytes:
+    """The text of a configuration file; reading it gives these properties again.
+
+    Official servers write values as they are. A backslash or a line break in one would then be
+    something else at the next start, up to a key that nobody may change.
+    """
+    lines = [f"{_escaped(name, ' =:#!')}={_escaped(text)}\n" for name, text in properties.items()]
+    return "".join(lines).encode("latin-1")
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one probably means."""
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
@@ -65,6 +75,23 @@ def _parse(key: str, kind: Any, text: str) -> Any:
             pass
     expected = _TYPE_WORDS.get(kind, "a value of its kind")
     raise ConfigError(f"{key}={text!r}: expected {expected}")
+
+
+_ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
+def _escaped(text: str, separators: str = "") -> str:
+    leading = len(text) - len(text.lstrip(" "))
+    parts = ["\\ " * leading]
+    for character in text[leading:]:
+        if character in separators:
+            parts.append(f"\\{character}")
+        elif character > "\xff":
+            units = character.encode("utf-16-be", "surrogatepass").hex()
+            parts += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+        else:
+            parts.append(_ESCAPES.get(character, character))
+    return "".join(parts)
 
 
 def _text(value: Any) -> str:

@@ -10,10 +10,12 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: the disk is full, the folder cannot be written; the file is as it was.
     """
+    path = path.resolve()  # a link stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
     try:
         with fresh.open("wb") as file:
+            _take_permissions(path, fresh)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -25,8 +27,22 @@ def replace_file(path: Path, content: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def backup_of(path: Path) -> Path:
+    """Where the content before the last replacement is."""
+    path = path.resolve()
+    return path.with_name(path.name + ".bak")
+
+
+def _take_permissions(path: Path, fresh: Path) -> None:
+    """Who must not read the old content must not read the new one either."""
+    try:
+        fresh.chmod(path.stat().st_mode & 0o777)
+    except FileNotFoundError:
+        return
+
+
 def _keep_backup(path: Path) -> None:
-    backup = path.with_name(path.name + ".bak")
+    backup = backup_of(path)
     scratch = path.with_name(path.name + ".bak.tmp")
     try:
         # A second name for the same content; the file itself is never absent.

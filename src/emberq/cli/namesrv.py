@@ -85,7 +85,12 @@ async def _serve(loaded: LoadedConfig, elsewhere: list[str]) -> None:
             break
     async with (
         _product_environment(loaded, [address for address in elsewhere if address]) as ask,
-        running_name_server(loaded.config, loaded.tls, ask_elsewhere=ask) as (host, port),
+        running_name_server(
+            loaded.config,
+            loaded.tls,
+            kept_properties=loaded.kept_properties,
+            ask_elsewhere=ask,
+        ) as (host, port),
     ):
         click.echo(f"The Name Server boot success. serializeType=JSON, address {host}:{port}")
         await stopped.wait()

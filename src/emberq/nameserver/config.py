@@ -1,6 +1,6 @@
 """Settings of the name server: the official keys, and where they come from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -10,7 +10,13 @@ from emberq.config_file import keys_of, nearest, read_settings, to_properties
 from emberq.errors import ConfigError, ProtocolError
 from emberq.protocol.properties_text import read_properties
 from emberq.remoting.limits import RemotingLimits
-from emberq.remoting.tls import SETTINGS_FILE_DEFAULT, TlsSettings, is_tls_key, settings_from
+from emberq.remoting.tls import (
+    SETTINGS_FILE_DEFAULT,
+    TLS_KEYS,
+    TlsSettings,
+    is_tls_key,
+    settings_from,
+)
 
 # The first look for silent brokers comes early; see docs/compatibility.md for the second number.
 FIRST_SCAN_DELAY_MAX_MS = 5_000
@@ -78,16 +84,18 @@ class NameServerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
             backlog=self.server_socket_backlog,
             idle_max_s=float(self.server_channel_max_idle_time_seconds),
         )
-        if self.write_buffer_high_water_mark > 0:
-            limits = replace(limits, write_buffer_high_bytes=self.write_buffer_high_water_mark)
-        if self.write_buffer_low_water_mark > 0:
-            limits = replace(limits, write_buffer_low_bytes=self.write_buffer_low_water_mark)
-        return limits
+        # Where only one of the marks is given, the other one's default makes room for it.
+        asked_low = self.write_buffer_low_water_mark
+        high = self.write_buffer_high_water_mark or max(limits.write_buffer_high_bytes, asked_low)
+        low = asked_low or min(limits.write_buffer_low_bytes, high)
+        return replace(limits, write_buffer_high_bytes=high, write_buffer_low_bytes=low)
 
 
 class LoadedConfig(Struct, frozen=True, kw_only=True):
     config: NameServerConfig
     tls: TlsSettings
+    # What the file says beside our own keys; it is still there after an update of the file.
+    kept_properties: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -99,8 +107,8 @@ def load(
     Raises:
         ConfigError: a file that cannot be read, or a value that means nothing.
     """
-    properties = dict(read_file(path)) if path is not None else {}
-    properties.update(overrides)
+    stored = read_file(path) if path is not None else {}
+    properties = {**stored, **overrides}
     home = Path(environment.get("HOME", "")) if environment.get("HOME") else Path.home()
     defaults = {
         "kvConfigPath": str(home / "namesrv" / "kvConfig.json"),
@@ -116,10 +124,12 @@ def load(
         own["configStorePath"] = defaults["configStorePath"]  # updates go where we read from
     config = read_settings(NameServerConfig, {**defaults, **own})
     _check(config)
+    known = set(keys_of(NameServerConfig))
     return LoadedConfig(
         config=config,
         tls=settings_from({**_tls_file(tls_properties), **tls_properties}),
-        warnings=unknown_key_warnings(own),
+        kept_properties={name: text for name, text in stored.items() if name not in known},
+        warnings=unknown_key_warnings(properties, also_known=TLS_KEYS),
     )
 
 
@@ -132,8 +142,10 @@ def read_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def unknown_key_warnings(properties: Mapping[str, str]) -> list[str]:
-    known = keys_of(NameServerConfig)
+def unknown_key_warnings(
+    properties: Mapping[str, str], also_known: Iterable[str] = ()
+) -> list[str]:
+    known = [*keys_of(NameServerConfig), *also_known]
     warnings = []
     for name in sorted(properties.keys() - set(known)):
         hint = nearest(name, known)
@@ -164,6 +176,12 @@ def _check(config: NameServerConfig) -> None:
     ):
         if value <= 0:
             raise ConfigError(f"{name}={value}: expected a number above 0")
+    high, low = config.write_buffer_high_water_mark, config.write_buffer_low_water_mark
+    if min(high, low) < 0 or (high and low > high):
+        raise ConfigError(
+            f"writeBufferHighWaterMark={high}, writeBufferLowWaterMark={low}: "
+            "expected 0 for the default, or a low mark that is not above the high one"
+        )
     if config.enable_controller_in_namesrv:
         raise ConfigError("enableControllerInNamesrv=true: there is no controller in EmberQ yet")
 

@@ -9,7 +9,7 @@ from emberq.errors import ConfigError, ProtocolError
 from emberq.nameserver.kv_table import KeyValueTable
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.routes import KeyValueFile
-from emberq.stored_file import replace_file
+from emberq.stored_file import backup_of, replace_file
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,12 @@ def load_table(path: Path) -> KeyValueTable:
     Raises:
         ConfigError: there is a file, but neither it nor its predecessor can be read.
     """
-    backup = path.with_name(path.name + ".bak")
     damage: list[str] = []
-    for candidate in (path, backup):
+    for candidate in (path, backup_of(path)):
         try:
             content = candidate.read_bytes()
         except FileNotFoundError:
-            continue
+            break  # our file is never absent: somebody removed it to begin anew
         except OSError as error:
             raise ConfigError(f"{candidate}: {error.strerror or error}") from None
         try:

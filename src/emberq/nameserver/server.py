@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from emberq.nameserver.kv_table import ORDER_TOPIC_NAMESPACE
 from emberq.nameserver.route_answers import RouteAnswers
 from emberq.nameserver.route_table import MinBrokerIdChange, Registration, RouteTable
 from emberq.nameserver.settings import Settings
+from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.server import listening
@@ -39,15 +40,19 @@ async def running_name_server(
     config: NameServerConfig,
     tls: TlsSettings | None = None,
     *,
+    kept_properties: Mapping[str, str] | None = None,
     ask_elsewhere: AskElsewhere | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """Run a name server and yield the address it listens on.
+
+    `kept_properties` are keys of the configuration file that are not ours to change; they stay
+    in it when an update rewrites it.
 
     Raises:
         ConfigError: the stored key-value table or the TLS files cannot be used.
         ListenFailed: the port cannot be had.
     """
-    settings = Settings(config)
+    settings = Settings(config, kept_properties or {})
     store = KeyValueStore(Path(config.kv_config_path), load_table(Path(config.kv_config_path)))
     notices = _Notices(settings)
     table = RouteTable(notices.announce)
@@ -67,6 +72,7 @@ async def running_name_server(
         try:
             yield address
         finally:
+            endpoint.on_close = _ignore_close  # from now on we leave, not the brokers
             for watch in watches:
                 watch.cancel()
             await asyncio.gather(*watches, return_exceptions=True)
@@ -153,8 +159,13 @@ async def _log_key_values(store: KeyValueStore) -> None:
         await asyncio.sleep(KV_LOG_INTERVAL_S)
 
 
+def _ignore_close(_: Connection) -> None:
+    return None
+
+
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    """Only differences count; a step of the wall clock must not make all brokers look silent."""
+    return time.monotonic_ns() // 1_000_000
 
 
 def _log_registered(registration: Registration, peer: str) -> None:

@@ -16,6 +16,13 @@ log = logging.getLogger(__name__)
 SETTINGS_FILE_DEFAULT = Path("/etc/rocketmq/tls.properties")
 # Certificate files are looked at when a peer begins TLS, but not more often than this.
 RELOAD_CHECK_INTERVAL_S = 1.0
+TLS_KEYS = (
+    *("tls.config.file", "tls.enable", "tls.test.mode.enable"),
+    *("tls.server.mode", "tls.server.need.client.auth", "tls.server.authClient"),
+    *(f"tls.server.{name}" for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")),
+    *(f"tls.client.{name}" for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")),
+    "tls.client.authServer",
+)
 
 
 class TlsMode(StrEnum):

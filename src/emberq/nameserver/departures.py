@@ -24,19 +24,14 @@ class Departures:
         """Remove these brokers in the loop's next turn; False if too many wait already."""
         if len(self._leaving) + len(leaving) > self._capacity():
             return False
-        for broker in leaving:
-            log.info(
-                "broker_left name=%s id=%d address=%s cluster=%s reason=%s",
-                broker.broker_name,
-                broker.broker_id,
-                broker.address,
-                broker.cluster,
-                reason,
-            )
-        if leaving and not self._leaving:
-            asyncio.get_running_loop().call_soon(self._apply)
-        self._leaving += leaving
+        self._gather(leaving, reason)
         return True
+
+    def settle(self) -> None:
+        """Remove those who are leaving now: who comes back in the same turn must stay."""
+        if self._leaving:
+            leaving, self._leaving = self._leaving, []
+            self._table.unregister(leaving)
 
     def connection_closed(self, connection: Connection) -> None:
         """A broker's connection is its life; other connections are of no interest."""
@@ -54,9 +49,19 @@ class Departures:
     def _add_surely(self, leaving: list[Unregistration], reason: str) -> None:
         """These are gone whether there is room to note it or not."""
         if not self.add(leaving, reason):
-            self._apply()
-            self._table.unregister(leaving)
+            self.settle()
+            self._gather(leaving, reason)
 
-    def _apply(self) -> None:
-        leaving, self._leaving = self._leaving, []
-        self._table.unregister(leaving)
+    def _gather(self, leaving: list[Unregistration], reason: str) -> None:
+        for broker in leaving:
+            log.info(
+                "broker_left name=%s id=%d address=%s cluster=%s reason=%s",
+                broker.broker_name,
+                broker.broker_id,
+                broker.address,
+                broker.cluster,
+                reason,
+            )
+        if leaving and not self._leaving:
+            asyncio.get_running_loop().call_soon(self.settle)
+        self._leaving += leaving

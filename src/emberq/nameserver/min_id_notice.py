@@ -54,5 +54,5 @@ class MinIdNotices:
             )
             connection.close()
             await asyncio.wait_for(asyncio.shield(connection.closed), NOTICE_TIMEOUT_S)
-        except (RemotingError, ValueError, TimeoutError) as error:
+        except (RemotingError, ValueError, OverflowError, TimeoutError) as error:
             log.info("min_id_notice_failed address=%s reason=%s", address, error)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from http.client import HTTPException
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -40,7 +41,7 @@ class ProductEnvironment:
             connection = await self._connected()
             request = new_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
             response = await connection.call(request, CALL_TIMEOUT_S)
-        except (RemotingError, OSError, ValueError) as error:
+        except (RemotingError, OSError, ValueError, OverflowError) as error:
             log.warning("product_environment_failed topic=%s reason=%s", topic, error)
             return None
         return response.body if response.code == ResponseCode.SUCCESS else None
@@ -70,6 +71,6 @@ def _look_up(url: str) -> list[str]:
     try:
         with urlopen(url, timeout=LOOKUP_TIMEOUT_S) as response:
             line = response.read(LOOKUP_ANSWER_MAX_BYTES).decode("latin-1").splitlines()[:1]
-    except (URLError, OSError) as error:
+    except (URLError, HTTPException, OSError) as error:
         raise RemotingError(f"{url}: {error}") from None
     return [part.strip() for part in (line or [""])[0].split(";") if part.strip()]

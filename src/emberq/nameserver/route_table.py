@@ -73,7 +73,7 @@ class RegistrationRefused(Exception):
 
 
 class MinBrokerIdChange(Struct, frozen=True, kw_only=True):
-    """The smallest id of a broker group is another one now; its members may want to know."""
+    """The smallest id of a broker group is another one now; `member_addresses` should know."""
 
     broker_name: str
     min_id: int
@@ -160,6 +160,7 @@ class RouteTable:
         self._forget_other_ids_of(group, registration)
         if self._is_outranked(group, registration):
             self._live.pop(registration.key, None)
+            self._filter_servers.pop(registration.key, None)
             return Registered()
         if group.addresses.get(registration.broker_id) != registration.address:
             group.addresses[registration.broker_id] = registration.address
@@ -216,18 +217,22 @@ class RouteTable:
         gone: set[str] = set()
         reduced: set[str] = set()
         for broker in leaving:
-            self._live.pop(broker.key, None)
-            self._filter_servers.pop(broker.key, None)
+            live = self._live.get(broker.key)
+            if live is not None and live.broker_name == broker.broker_name:
+                del self._live[broker.key]
+                self._filter_servers.pop(broker.key, None)
             group = self._groups.get(broker.broker_name)
             if group is None:
                 continue
-            min_id_before = min(group.addresses, default=0)
-            group.addresses = {
+            min_id_before = min(group.addresses)
+            kept = {
                 number: address
                 for number, address in group.addresses.items()
                 if address != broker.address
             }
-            self.generation += 1
+            if len(kept) < len(group.addresses):
+                group.addresses = kept
+                self.generation += 1
             if not group.addresses:
                 self._remove_group(group)
                 gone.add(broker.broker_name)
@@ -240,33 +245,22 @@ class RouteTable:
 
     def connection_closed(self, connection: Hashable) -> list[Unregistration]:
         """The brokers that were registered through this connection."""
-        return [
-            self._leave(key, live)
-            for key, live in self._live.items()
-            if live.connection == connection
-        ]
+        return self._leave(key for key, live in self._live.items() if live.connection == connection)
 
     def expired(self, now_ms: int) -> list[Unregistration]:
         """The brokers that were silent for longer than they said they would be."""
-        return [
-            self._leave(key, live)
-            for key, live in self._live.items()
-            if live.seen_at_ms + live.timeout_ms < now_ms
-        ]
+        return self._leave(
+            key for key, live in self._live.items() if live.seen_at_ms + live.timeout_ms < now_ms
+        )
 
     # Administration
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, everywhere or on one cluster's brokers."""
-        if cluster:
-            queues = self._topics.get(topic, {})
-            for broker_name in self._clusters.get(cluster, ()):
-                queues.pop(broker_name, None)
-            if queues:
-                self.changed_topics.add(topic)
-                return
-        self._topics.pop(topic, None)
-        self.changed_topics.add(topic)
+        queues = self._topics.get(topic)
+        if queues is not None:
+            names = self._clusters.get(cluster, set()) if cluster else set(queues)
+            self._remove_brokers_from(topic, names)
 
     def wipe_write_permission(self, broker_name: str) -> int:
         """Make all topics of a broker read-only; returns how many it has."""
@@ -385,19 +379,17 @@ class RouteTable:
                 t for t, q in self._topics.items() if name in q and t not in registration.topics
             ]
             for topic in absent:
-                self._remove_broker_from(topic, {name})
+                self._remove_brokers_from(topic, {name})
         is_read_only = registration.broker_id != MASTER_ID and group.is_acting_master_enabled
         for topic, config in registration.topics.items():
             if is_changed or name not in self._topics.get(topic, ()):
                 self._put_queues(topic, _queue_data(name, config, is_read_only))
-        if is_changed:
-            for topic, mapping in registration.queue_mappings.items():
-                owner = mapping.broker_name or name
+        for topic, mapping in registration.queue_mappings.items():
+            owner = mapping.broker_name or name
+            is_new = owner not in self._mappings.get(topic, ())
+            if topic in self._topics and (is_changed or is_new):
                 self._mappings.setdefault(topic, {})[owner] = mapping
                 self.changed_topics.add(topic)
-
-    def _topics_of(self, broker_name: str) -> set[str]:
-        return {topic for topic, queues in self._topics.items() if broker_name in queues}
 
     def _put_queues(self, topic: str, queues: QueueData) -> None:
         known = self._topics.get(topic)
@@ -432,14 +424,25 @@ class RouteTable:
 
     # Steps of a removal
 
-    @staticmethod
-    def _leave(key: BrokerKey, live: LiveBroker) -> Unregistration:
-        return Unregistration(
-            cluster=key.cluster,
-            broker_name=live.broker_name,
-            broker_id=live.broker_id,
-            address=key.address,
-        )
+    def _leave(self, keys: Iterable[BrokerKey]) -> list[Unregistration]:
+        """A process that registered under several names leaves under all of them: its liveness
+        is known under the last one only, and nothing else would ever remove the others."""
+        leaving = []
+        for key in keys:
+            live = self._live[key]
+            ids = {live.broker_name: live.broker_id} | {
+                name: number
+                for name in self._clusters.get(key.cluster, ())
+                for number, address in self._groups[name].addresses.items()
+                if address == key.address
+            }
+            leaving += [
+                Unregistration(
+                    cluster=key.cluster, broker_name=name, broker_id=number, address=key.address
+                )
+                for name, number in ids.items()
+            ]
+        return leaving
 
     def _remove_group(self, group: _Group) -> None:
         del self._groups[group.broker_name]
@@ -453,15 +456,18 @@ class RouteTable:
         if not gone:
             return
         for topic in list(self._topics):
-            self._remove_broker_from(topic, gone)
+            self._remove_brokers_from(topic, gone)
 
-    def _remove_broker_from(self, topic: str, gone: set[str]) -> None:
-        queues = self._topics[topic]
+    def _remove_brokers_from(self, topic: str, gone: set[str]) -> None:
+        queues, mappings = self._topics[topic], self._mappings.get(topic, {})
         for name in gone & queues.keys():
             del queues[name]
+            mappings.pop(name, None)
             self.changed_topics.add(topic)
         if not queues:
             del self._topics[topic]
+        if not queues or not mappings:
+            self._mappings.pop(topic, None)
 
     def _make_read_only(self, names: set[str]) -> None:
         """Groups that act without a master serve what they have but take nothing new."""
@@ -499,6 +505,9 @@ class RouteTable:
         if not group.is_acting_master_enabled:
             return
         min_id = min(group.addresses)
+        told = dict(group.addresses)
+        if offline_address is None and len(told) > 1:
+            del told[min_id]  # who has just come knows
         self._on_min_id_change(
             MinBrokerIdChange(
                 broker_name=group.broker_name,
@@ -506,7 +515,7 @@ class RouteTable:
                 min_address=group.addresses[min_id],
                 offline_address=offline_address,
                 ha_address=ha_address,
-                member_addresses=tuple(group.addresses.values()),
+                member_addresses=tuple(told.values()),
             )
         )
 

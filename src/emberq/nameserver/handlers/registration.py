@@ -71,6 +71,7 @@ class RegistrationHandlers:
         if not checksum_matches(request.body, header.body_crc32):
             raise RequestRejected(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
         registration = _registration(header, command)
+        self._departures.settle()
         try:
             registered = self._table.register(
                 registration,

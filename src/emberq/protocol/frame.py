@@ -37,7 +37,11 @@ def encode_frame(command: Command) -> bytes:
 
 def parse_frame(frame: bytes | memoryview) -> Command | None:
     """One whole frame, length word included; None for the empty frame that peers ignore."""
+    if len(frame) < _PREFIX.size:
+        raise ProtocolError(f"frame torn after {len(frame)} bytes")
     size, kind = _PREFIX.unpack_from(frame)
+    if len(frame) != 4 + size:
+        raise ProtocolError(f"frame of {size} bytes in {len(frame) - 4}")
     header_size = kind & _HEADER_SIZE_MASK
     header_end = 8 + header_size
     if header_end > 4 + size:
@@ -53,7 +57,7 @@ def parse_frame(frame: bytes | memoryview) -> Command | None:
         command.encoding = _BINARY
     else:
         raise ProtocolError(f"unknown header encoding {encoding}")
-    command.body = bytes(frame[header_end : 4 + size])
+    command.body = bytes(frame[header_end:])
     return command
 
 
@@ -128,6 +132,7 @@ class FrameDecoder:
             self._wanted = 4 + self._checked_size(int.from_bytes(partial[:4], "big"))
         self._move(self._wanted - len(partial))
         if len(partial) < self._wanted:
+            self._chunk, self._position = b"", 0  # all of it was taken
             return None
         frame = bytes(partial)
         partial.clear()

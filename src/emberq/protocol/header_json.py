@@ -18,28 +18,26 @@ def encode_json_header(command: Command) -> bytes:
     """Keys alphabetical and compact, absent values left out: the text the Java side writes."""
     fields = command.fields
     remark = command.remark
-    if isinstance(command.language, int):
-        language = str(command.language)
-    elif command.language is None:
-        language = "null"
-    else:
-        language = f'"{command.language}"' if command.language.isalnum() else '"OTHER"'
+    language = command.language
+    # The names that peers use are identifiers, which need no escapes.
+    is_plain = isinstance(language, str) and language.isidentifier()
+    language_text = f'"{language}"' if is_plain else _json(language)
     extra = "" if fields is None else f'"extFields":{_json(fields)},'
     note = "" if remark is None else f'"remark":{_json(remark)},'
     return (
-        f'{{"code":{command.code:d},{extra}"flag":{command.flag},"language":{language},'
+        f'{{"code":{command.code:d},{extra}"flag":{command.flag},"language":{language_text},'
         f'"opaque":{command.opaque},{note}"serializeTypeCurrentRPC":"JSON",'
         f'"version":{command.version}}}'
     ).encode()
 
 
-def _json(value: str | dict[str, str]) -> str:
+def _json(value: str | int | dict[str, str] | None) -> str:
     try:
         return _encode(value).decode()
     except UnicodeEncodeError:  # a lone surrogate, for instance in a remark that quotes input
-        if isinstance(value, str):
-            return _json(_without_surrogates(value))
-        return _json({_without_surrogates(k): _without_surrogates(v) for k, v in value.items()})
+        if isinstance(value, dict):
+            return _json({_without_surrogates(k): _without_surrogates(v) for k, v in value.items()})
+        return _json(_without_surrogates(str(value)))
 
 
 def _without_surrogates(text: str) -> str:
@@ -49,6 +47,8 @@ def _without_surrogates(text: str) -> str:
 def decode_json_header(header: bytes | memoryview) -> Command:
     """Read a header; peers that bend the types (numbers as field values) are understood too.
 
+    Bytes that are not UTF-8 become U+FFFD, as on the Java side.
+
     Raises:
         ProtocolError: not a JSON object, or a number that is none.
     """
@@ -56,6 +56,8 @@ def decode_json_header(header: bytes | memoryview) -> Command:
         return _decode_command(header)
     except msgspec.ValidationError:
         return _decode_leniently(header)
+    except UnicodeDecodeError:
+        return decode_json_header(bytes(header).decode("utf-8", "replace").encode())
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"header is not JSON: {error}") from None
 
@@ -63,6 +65,8 @@ def decode_json_header(header: bytes | memoryview) -> Command:
 def _decode_leniently(header: bytes | memoryview) -> Command:
     try:
         members = _decode_any(header)
+    except UnicodeDecodeError:
+        return _decode_leniently(bytes(header).decode("utf-8", "replace").encode())
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"header is not JSON: {error}") from None
     if not isinstance(members, dict):
@@ -76,7 +80,7 @@ def _decode_leniently(header: bytes | memoryview) -> Command:
         code=_number(members, "code"),
         fields=None if fields is None else _texts(fields),
         flag=_number(members, "flag"),
-        language=language if isinstance(language, str | int) else None,
+        language=language if type(language) in (str, int) else None,
         opaque=_number(members, "opaque"),
         remark=None if remark is None else _text(remark),
         version=_number(members, "version"),

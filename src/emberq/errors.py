@@ -6,6 +6,10 @@ EmberqError
 │   └── FrameTooLarge         a frame above the agreed maximum
 ├── RecordError               bytes that are not a message record
 │   └── CompressionUnavailable  the body needs a codec that is not installed
+├── StoreError                the store cannot do what was asked
+│   ├── StoreDamaged          files that are not what they should be
+│   ├── StoreInUse            another process has the directory
+│   └── StoreFailed           a write or sync failed; nothing is acknowledged any more
 ├── RemotingError             the conversation with a peer failed
 │   ├── ListenFailed          the server's address cannot be had
 │   ├── ConnectFailed         no connection to the address
@@ -40,6 +44,22 @@ class RecordError(EmberqError):
 
 class CompressionUnavailable(RecordError):
     """A body needs a compression codec that is not installed."""
+
+
+class StoreError(EmberqError):
+    """The store cannot do what was asked."""
+
+
+class StoreDamaged(StoreError):
+    """Files of the store are not what they should be; the message names the file."""
+
+
+class StoreInUse(StoreError):
+    """Another process works on the same store directory."""
+
+
+class StoreFailed(StoreError):
+    """A write or a sync failed: what is not acknowledged yet never will be."""
 
 
 class RemotingError(EmberqError):

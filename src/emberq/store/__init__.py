@@ -1,0 +1,1 @@
+"""The log engine: commit log, consume queues and key index; no network."""

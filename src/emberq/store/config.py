@@ -1,0 +1,83 @@
+"""Settings of the store: official keys, our units in the names of what is derived."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from emberq.errors import ConfigError
+from emberq.record.layout import BLANK_SIZE_MIN
+from emberq.store.disk import PAGE_SIZE_BYTES
+
+QUEUE_ENTRY_SIZE_BYTES = 20
+
+
+class FlushKind:
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Keys of broker.conf that concern the store. Times are milliseconds unless named otherwise."""
+
+    store_path_root_dir: str = ""
+    store_path_commit_log: str = ""
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300_000 * QUEUE_ENTRY_SIZE_BYTES
+    max_message_size: int = 4 * 1024 * 1024
+    flush_disk_type: str = FlushKind.ASYNC_FLUSH
+    flush_interval_commit_log: int = 500
+    flush_commit_log_least_pages: int = 4
+    flush_commit_log_thorough_interval: int = 10_000
+    flush_interval_consume_queue: int = 1_000
+    flush_consume_queue_least_pages: int = 2
+    flush_consume_queue_thorough_interval: int = 60_000
+    sync_flush_timeout: int = 5_000
+    delete_when: str = "04"
+    file_reserved_time: int = 72
+    disk_max_used_space_ratio: int = 75
+    clean_file_forcibly_enable: bool = True
+    clean_resource_interval: int = 10_000
+    message_index_enable: bool = True
+    message_index_safe: bool = False
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 20_000_000
+    max_msgs_num_batch: int = 64
+    check_crc_on_recover: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mapped_file_size_commit_log % PAGE_SIZE_BYTES or (
+            self.mapped_file_size_commit_log < PAGE_SIZE_BYTES
+        ):
+            raise ConfigError(
+                f"mappedFileSizeCommitLog={self.mapped_file_size_commit_log}: "
+                f"expected a multiple of {PAGE_SIZE_BYTES}"
+            )
+        if self.flush_disk_type not in (FlushKind.ASYNC_FLUSH, FlushKind.SYNC_FLUSH):
+            raise ConfigError(
+                f"flushDiskType={self.flush_disk_type!r}: choose ASYNC_FLUSH or SYNC_FLUSH"
+            )
+
+    @property
+    def root(self) -> Path:
+        return Path(self.store_path_root_dir) if self.store_path_root_dir else Path.home() / "store"
+
+    @property
+    def commit_log_folder(self) -> Path:
+        if self.store_path_commit_log:
+            return Path(self.store_path_commit_log)
+        return self.root / "commitlog"
+
+    @property
+    def queue_file_size_bytes(self) -> int:
+        """The configured size, rounded up to whole entries."""
+        entries = -(-self.mapped_file_size_consume_queue // QUEUE_ENTRY_SIZE_BYTES)
+        return entries * QUEUE_ENTRY_SIZE_BYTES
+
+    @property
+    def is_sync_flush(self) -> bool:
+        return self.flush_disk_type == FlushKind.SYNC_FLUSH
+
+    @property
+    def record_size_max_bytes(self) -> int:
+        """What a segment can hold besides the blank that ends it."""
+        return self.mapped_file_size_commit_log - BLANK_SIZE_MIN

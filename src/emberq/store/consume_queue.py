@@ -1,0 +1,206 @@
+"""A consume queue: 20 bytes per message that say where it lies in the log.
+
+The newest entries live in memory until the flusher has written them; readers see them at once.
+"""
+
+from pathlib import Path
+from struct import Struct as Layout
+
+from emberq.store.config import QUEUE_ENTRY_SIZE_BYTES
+from emberq.store.queue_files import QueueFiles
+
+# Log offset, record size, tag code.
+ENTRY = Layout(">qiq")
+ENTRY_SIZE = QUEUE_ENTRY_SIZE_BYTES
+assert ENTRY.size == ENTRY_SIZE
+
+# Fills a queue that does not begin at 0 up to its first entry.
+FILLER = ENTRY.pack(0, 0x7FFFFFFF, 0)
+FILLER_RECORD_SIZE = 0x7FFFFFFF
+
+# Written entries that stay in memory for readers close behind the end.
+TAIL_KEPT_MAX_BYTES = 16 * 1024
+
+
+class ConsumeQueue:
+    """Entries of one queue. Offsets are queue offsets: numbers of messages, not bytes."""
+
+    __slots__ = (
+        "_files",
+        "_tail",
+        "end_offset",
+        "folder",
+        "log_end_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "written_offset",
+    )
+
+    def __init__(self, topic: str, queue_id: int, folder: Path, files: QueueFiles) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.folder = folder
+        self._files = files
+        # Newest entries and the queue offset of the first: one pair, so that the flusher's thread
+        # never sees one without the other. Only the loop's thread changes it.
+        self._tail: tuple[int, bytearray] | None = None
+        self.min_offset = 0
+        self.end_offset = 0  # behind the last entry
+        self.written_offset = 0  # behind the last entry that the files have
+        self.next_offset = 0  # for the next message that is put
+        self.log_end_offset = -1  # where in the log the last entry's record ends
+
+    # Dispatch
+
+    def append(self, queue_offset: int, log_offset: int, size: int, tag_code: int) -> bool:
+        """Add an entry; False if it is here already."""
+        log_end = log_offset + size
+        if log_end <= self.log_end_offset or queue_offset < self.end_offset:
+            return False
+        if queue_offset > self.end_offset:
+            self._fill_gap(queue_offset)
+        if self._tail is None:
+            self._tail = (self.end_offset, bytearray())
+        tail = self._tail[1]
+        tail += ENTRY.pack(log_offset, size, tag_code)
+        self.end_offset = queue_offset + 1
+        self.log_end_offset = log_end
+        self.next_offset = max(self.next_offset, self.end_offset)
+        if len(tail) > 2 * TAIL_KEPT_MAX_BYTES:
+            self._trim()
+        return True
+
+    def _fill_gap(self, queue_offset: int) -> None:
+        """Entries between are missing: a queue that begins later, or records that are lost."""
+        if self.end_offset == 0:
+            # The first file is filled from its start; files before it never existed.
+            first = queue_offset - queue_offset % self._entries_per_file
+            self.end_offset = self.written_offset = first
+            self.min_offset = queue_offset
+            self._tail = None
+        if self._tail is None:
+            self._tail = (self.end_offset, bytearray())
+        self._tail[1].extend(FILLER * (queue_offset - self.end_offset))
+        self.end_offset = queue_offset
+
+    @property
+    def _entries_per_file(self) -> int:
+        return self._files.file_size // ENTRY_SIZE
+
+    # Reading
+
+    def entries(self, offset: int, count: int) -> bytes | None:
+        """Up to `count` entries from `offset`; None if the disk would have to be waited for."""
+        count = min(count, self.end_offset - offset)
+        if count <= 0:
+            return b""
+        if self._tail is not None:
+            start, tail = self._tail
+            if offset >= start:
+                at = (offset - start) * ENTRY_SIZE
+                return bytes(tail[at : at + count * ENTRY_SIZE])
+        cached = self._files.read_cached(self.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        if cached is None or self._tail is None:
+            return cached
+        return self._overlaid(offset, cached)
+
+    def entries_from_disk(self, offset: int, count: int) -> bytes:
+        """The same in a thread; may wait."""
+        count = min(count, self.end_offset - offset)
+        if count <= 0:
+            return b""
+        content = self._files.read(self.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        if len(content) < count * ENTRY_SIZE:
+            content += bytes(count * ENTRY_SIZE - len(content))
+        return self._overlaid(offset, content)
+
+    def _overlaid(self, offset: int, content: bytes) -> bytes:
+        """File content, with what is newer in memory on top."""
+        if self._tail is None:
+            return content
+        start, tail = self._tail
+        end = offset + len(content) // ENTRY_SIZE
+        if end <= start:
+            return content
+        kept = content[: max(start - offset, 0) * ENTRY_SIZE]
+        first = max(offset - start, 0)
+        return kept + bytes(tail[first * ENTRY_SIZE : (end - start) * ENTRY_SIZE])
+
+    # Flushing: called by the flusher's thread, so each step is one atomic operation
+
+    def unwritten(self) -> tuple[int, bytes]:
+        """The first queue offset that the files lack, and the entries from there on."""
+        written, pair = self.written_offset, self._tail
+        if pair is None:
+            return written, b""
+        start, tail = pair
+        return written, bytes(tail[(written - start) * ENTRY_SIZE :])
+
+    def write(self) -> int:
+        """Write what the files lack; returns the number of bytes. Raises OSError."""
+        start, content = self.unwritten()
+        if content:
+            self._files.write(self.folder, start * ENTRY_SIZE, content)
+            self.written_offset = start + len(content) // ENTRY_SIZE
+        return len(content)
+
+    def _trim(self) -> None:
+        """Forget old entries that the files have; only the loop's thread does this."""
+        assert self._tail is not None
+        start, tail = self._tail
+        spare = (len(tail) - TAIL_KEPT_MAX_BYTES) // ENTRY_SIZE
+        drop = min(spare, self.written_offset - start)
+        if drop > 0:
+            self._tail = (start + drop, tail[drop * ENTRY_SIZE :])
+
+    def release(self) -> None:
+        """Forget the tail of a queue that rests, once it is written."""
+        if self._tail is not None and self.written_offset == self.end_offset:
+            self._tail = None
+
+    # Recovery and retention
+
+    def reset(self, min_offset: int, end_offset: int, log_end_offset: int) -> None:
+        """Take up the state that the files show."""
+        self._tail = None
+        self.min_offset = min_offset
+        self.end_offset = self.written_offset = self.next_offset = end_offset
+        self.log_end_offset = log_end_offset
+
+    def truncate(self, end_offset: int, log_end_offset: int) -> None:
+        """Cut entries off the end, in memory and on disk."""
+        self._files.erase_after(self.folder, end_offset * ENTRY_SIZE)
+        self.reset(min(self.min_offset, end_offset), end_offset, log_end_offset)
+
+    def raise_min_offset(self, log_min_offset: int) -> None:
+        """Skip entries of records that the log has deleted, and delete files of such entries."""
+        for start in self._files.starts(self.folder)[:-1]:
+            last = self._last_entry_of(start)
+            if last is None or last[0] >= log_min_offset:
+                break
+            self._files.remove(self.folder, start)
+        starts = self._files.starts(self.folder)
+        if not starts:
+            return
+        low, high = starts[0] // ENTRY_SIZE, self.end_offset
+        while low < high:
+            middle = (low + high) // 2
+            content = self.entries_from_disk(middle, 1)
+            log_offset, size, _ = ENTRY.unpack(content)
+            if size == FILLER_RECORD_SIZE or log_offset < log_min_offset:
+                low = middle + 1
+            else:
+                high = middle
+        if low < self.end_offset:
+            self.min_offset = max(self.min_offset, low)
+
+    def _last_entry_of(self, start: int) -> tuple[int, int, int] | None:
+        position = start + self._files.file_size - ENTRY_SIZE
+        content = self._files.read(self.folder, position, ENTRY_SIZE)
+        return ENTRY.unpack(content) if len(content) == ENTRY_SIZE else None
+
+    def destroy(self) -> None:
+        self._files.remove_all(self.folder)
+        self.reset(0, 0, -1)

@@ -1,0 +1,235 @@
+"""Everything the store asks of the operating system's files, and nothing else.
+
+Tests replace this seam to fail calls and to forget unsynced pages, so no other module of the
+store opens, writes, syncs or removes a file.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+PAGE_SIZE_BYTES = 4096
+
+# Reads only what is cached; where the system has no such call, every cold read takes a thread.
+_RWF_NOWAIT = getattr(os, "RWF_NOWAIT", None)
+
+
+class DiskFile(Protocol):
+    """A file of fixed size."""
+
+    path: Path
+    size: int
+
+    def write(self, position: int, content: bytes | bytearray | memoryview) -> None:
+        """Raises OSError; then the content of the range is undefined."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read from the disk if need be: may wait. Shorter at the end of the file."""
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        """Read without waiting for the disk; None if some of it is not in memory."""
+
+    def sync(self) -> None:
+        """Make all writes durable. Runs in a thread and lets other threads run."""
+
+    def close(self) -> None: ...
+
+
+class MappedFile(DiskFile, Protocol):
+    """A file that is also mapped; its blocks are reserved, so writing cannot fail."""
+
+    view: memoryview
+
+
+class Disk(Protocol):
+    """The file system as the store sees it."""
+
+    def create_mapped(self, path: Path, size: int) -> MappedFile:
+        """A new file with reserved blocks. Raises OSError when there is no room."""
+
+    def open_mapped(self, path: Path, *, is_writable: bool) -> MappedFile: ...
+
+    def create_sparse(self, path: Path, size: int) -> DiskFile:
+        """A new file, or an existing one, that costs only what is written to it."""
+
+    def open(self, path: Path, *, is_writable: bool) -> DiskFile: ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def list(self, folder: Path) -> list[str]:
+        """Names in a folder, sorted; empty if it does not exist."""
+
+    def size_of(self, path: Path) -> int: ...
+
+    def modified_at_ms(self, path: Path) -> int: ...
+
+    def remove(self, path: Path) -> None: ...
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove an empty folder; one that is not empty stays."""
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make creations and removals in a folder durable."""
+
+    def used_ratio(self, folder: Path) -> float:
+        """Share of the partition in use, 0 to 1; negative if it cannot be told."""
+
+
+class _PlainFile:
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+
+    def write(self, position: int, content: bytes | bytearray | memoryview) -> None:
+        written = os.pwrite(self._descriptor, content, position)
+        while written < len(content):  # a signal or a nearly full disk
+            written += os.pwrite(
+                self._descriptor, memoryview(content)[written:], position + written
+            )
+
+    def read(self, position: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, position)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        if _RWF_NOWAIT is None:
+            return None
+        buffer = bytearray(size)
+        try:
+            count = os.preadv(self._descriptor, [buffer], position, _RWF_NOWAIT)
+        except OSError:  # not cached, or a file system that cannot tell
+            return None
+        return bytes(buffer) if count == size else None
+
+    def sync(self) -> None:
+        _sync_data(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class _MappedFile(_PlainFile):
+    def __init__(self, path: Path, descriptor: int, *, is_writable: bool) -> None:
+        super().__init__(path, descriptor)
+        access = mmap.ACCESS_WRITE if is_writable else mmap.ACCESS_READ
+        self._mapping: mmap.mmap | None = mmap.mmap(descriptor, self.size, access=access)
+        self.view = memoryview(self._mapping)
+
+    def write(self, position: int, content: bytes | bytearray | memoryview) -> None:
+        assert self._mapping is not None, f"{self.path} is closed"
+        self._mapping[position : position + len(content)] = content
+
+    def close(self) -> None:
+        """Readers may hold views: the mapping goes when the last of them does."""
+        self.view = memoryview(b"")
+        self._mapping = None
+        super().close()
+
+
+class RealDisk:
+    """The disk of this machine."""
+
+    def create_mapped(self, path: Path, size: int) -> MappedFile:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _reserve(descriptor, size)
+            return _MappedFile(path, descriptor, is_writable=True)
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)  # half a file would stop the next start
+            raise
+
+    def open_mapped(self, path: Path, *, is_writable: bool) -> MappedFile:
+        descriptor = os.open(path, os.O_RDWR if is_writable else os.O_RDONLY)
+        try:
+            return _MappedFile(path, descriptor, is_writable=is_writable)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def create_sparse(self, path: Path, size: int) -> DiskFile:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                os.ftruncate(descriptor, size)
+            return _PlainFile(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def open(self, path: Path, *, is_writable: bool) -> DiskFile:
+        return _PlainFile(path, os.open(path, os.O_RDWR if is_writable else os.O_RDONLY))
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def list(self, folder: Path) -> list[str]:
+        try:
+            return sorted(entry.name for entry in folder.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def size_of(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def modified_at_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_folder(self, folder: Path) -> None:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+    def sync_folder(self, folder: Path) -> None:
+        if os.name != "posix":
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def used_ratio(self, folder: Path) -> float:
+        for existing in _upwards(folder):
+            try:
+                status = os.statvfs(existing)
+            except (OSError, AttributeError):
+                continue
+            used = status.f_blocks - status.f_bfree
+            total = used + status.f_bavail
+            # Rounded up to whole percents, as official brokers compare it.
+            return -(-100 * used // total) / 100 if total else -1.0
+        return -1.0
+
+
+def _upwards(folder: Path) -> Iterator[Path]:
+    yield folder
+    yield from folder.absolute().parents
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Give the file its size and its blocks, so that writing to its mapping never fails."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    zeros = bytes(1024 * 1024)
+    position = os.fstat(descriptor).st_size
+    while position < size:
+        position += os.pwrite(descriptor, zeros[: size - position], position)
+
+
+def _sync_data(descriptor: int) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)

@@ -1,0 +1,176 @@
+"""The flusher: one thread that makes the store durable, and those who wait for it.
+
+Under SYNC_FLUSH a waiter is released when the log is synced up to its message. All waiters that
+came while one sync ran share the next.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from emberq.store.commit_log import CommitLog
+from emberq.store.disk import PAGE_SIZE_BYTES
+
+log = logging.getLogger(__name__)
+
+
+class SideFiles(Protocol):
+    """Queues and index: written often, synced rarely."""
+
+    def write_side_files(self) -> None:
+        """Raises OSError."""
+
+    def sync_side_files(self, sync_log: Callable[[], None]) -> None:
+        """Make them durable, the log too, and note it in the checkpoint. Raises OSError."""
+
+
+class FlushPace(Struct, frozen=True, kw_only=True):
+    """How often what is flushed; milliseconds and pages of 4 KiB."""
+
+    log_interval_ms: int = 500
+    log_pages_min: int = 4
+    log_thorough_interval_ms: int = 10_000
+    side_interval_ms: int = 1_000
+    side_thorough_interval_ms: int = 60_000
+    is_sync: bool = False
+
+
+class Flusher:
+    """Runs the syncs. `on_flushed(offset)` and `on_failed(error)` are called in its thread."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        side_files: SideFiles,
+        pace: FlushPace,
+        *,
+        on_flushed: Callable[[int], None],
+        on_failed: Callable[[OSError], None],
+    ) -> None:
+        self._log = commit_log
+        self._side_files = side_files
+        self._pace = pace
+        self._on_flushed = on_flushed
+        self._on_failed = on_failed
+        self._woken = threading.Condition()
+        self._wanted = 0
+        self._is_stopped = False
+        self._has_failed = False
+        self.flushed_offset = commit_log.end
+        self._thread = threading.Thread(target=self._run, name="emberq-flush", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def want(self, offset: int) -> None:
+        """Ask for a sync up to this offset, soon."""
+        with self._woken:
+            if offset > self._wanted:
+                self._wanted = offset
+                self._woken.notify()
+
+    def stop(self) -> None:
+        """Sync everything, then end. Raises OSError if that fails."""
+        with self._woken:
+            self._is_stopped = True
+            self._woken.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._has_failed:
+            return
+        self._side_files.sync_side_files(self._sync_whole_log)
+
+    def _run(self) -> None:
+        pace = self._pace
+        now = time.monotonic()
+        next_log = now + pace.log_interval_ms / 1000
+        next_log_thorough = now + pace.log_thorough_interval_ms / 1000
+        next_side = now + pace.side_interval_ms / 1000
+        next_side_thorough = now + pace.side_thorough_interval_ms / 1000
+        try:
+            while True:
+                due = min(next_log, next_side)
+                with self._woken:
+                    self._woken.wait_for(
+                        lambda: self._is_stopped or self._wanted > self.flushed_offset,
+                        timeout=max(0.0, due - time.monotonic()),
+                    )
+                    if self._is_stopped:
+                        return
+                    is_wanted = self._wanted > self.flushed_offset
+                now = time.monotonic()
+                if is_wanted:
+                    self._sync_log(self._log.end)
+                if now >= next_log:
+                    next_log = now + pace.log_interval_ms / 1000
+                    is_thorough = now >= next_log_thorough
+                    if is_thorough:
+                        next_log_thorough = now + pace.log_thorough_interval_ms / 1000
+                    self._flush_log(0 if is_thorough else pace.log_pages_min)
+                if now >= next_side:
+                    next_side = now + pace.side_interval_ms / 1000
+                    self._side_files.write_side_files()
+                if now >= next_side_thorough:
+                    next_side_thorough = now + pace.side_thorough_interval_ms / 1000
+                    self._side_files.sync_side_files(self._sync_whole_log)
+        except OSError as error:
+            self._has_failed = True
+            log.error("flush_failed reason=%s", error)  # noqa: TRY400 - the disk's, not ours
+            self._on_failed(error)
+
+    def _flush_log(self, pages_min: int) -> None:
+        end = self._log.end
+        dirty = end // PAGE_SIZE_BYTES - self.flushed_offset // PAGE_SIZE_BYTES
+        if end > self.flushed_offset and (pages_min == 0 or dirty >= pages_min):
+            self._sync_log(end)
+
+    def _sync_whole_log(self) -> None:
+        self._sync_log(self._log.end)
+
+    def _sync_log(self, end: int) -> None:
+        """Sync every segment between what is durable and `end`."""
+        offset = self.flushed_offset
+        while offset < end:
+            found = self._log.segment_at(offset)
+            if found is None:  # deleted by retention, which deletes only what is synced
+                offset += self._log.segment_size - offset % self._log.segment_size
+                continue
+            segment, position = found
+            segment.sync()
+            offset += segment.size - position
+        if end > self.flushed_offset:
+            self.flushed_offset = end
+            self._on_flushed(end)
+
+
+class FlushWaiters:
+    """Calls to make when the log is durable up to an offset; lives on the loop's thread."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, float, Callable[[bool], None]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, offset: int, deadline: float, done: Callable[[bool], None]) -> None:
+        """Call `done(True)` when durable, `done(False)` at the deadline; offsets only grow."""
+        self._waiting.append((offset, deadline, done))
+
+    def release(self, flushed_offset: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= flushed_offset:
+            waiting.popleft()[2](True)
+
+    def expire(self, now: float) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][1] <= now:
+            waiting.popleft()[2](False)
+
+    def fail_all(self) -> None:
+        while self._waiting:
+            self._waiting.popleft()[2](False)

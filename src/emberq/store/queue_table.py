@@ -1,0 +1,50 @@
+"""All consume queues of a store, by topic and queue id."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from emberq.store.consume_queue import ConsumeQueue
+from emberq.store.queue_files import QueueFiles
+
+
+class QueueTable:
+    def __init__(self, folder: Path, files: QueueFiles) -> None:
+        self._folder = folder
+        self._files = files
+        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.get((topic, queue_id))
+
+    def get_or_add(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            folder = self._folder / topic / str(queue_id)
+            queue = self._queues[topic, queue_id] = ConsumeQueue(
+                topic, queue_id, folder, self._files
+            )
+        return queue
+
+    def load(self) -> None:
+        """Know every queue that has a folder; recovery finds out what is in it."""
+        disk = self._files.disk
+        for topic in disk.list(self._folder):
+            for name in disk.list(self._folder / topic):
+                if name.isdigit():
+                    self.get_or_add(topic, int(name))
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        return [queue for (name, _), queue in self._queues.items() if name == topic]
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self._queues}
+
+    def remove(self, queue: ConsumeQueue) -> None:
+        queue.destroy()
+        self._queues.pop((queue.topic, queue.queue_id), None)

@@ -173,9 +173,14 @@ class CommitLog:
         if len(segments) < 2 or starts[1] > self.end:
             return None
         self._chain = (starts[1:], segments[1:])
-        segments[0].close()
+        # Not closed: a thread may be reading it. The last reference closes it.
         self._disk.remove(segments[0].path)
         return segments[0].path
+
+    @property
+    def first_path(self) -> Path | None:
+        segments = self._chain[1]
+        return segments[0].path if segments else None
 
     # Reading
 

@@ -78,10 +78,12 @@ class Disk(Protocol):
 
 
 class _PlainFile:
+    """Owns its descriptor from the first line on: whoever made it need not close it."""
+
     def __init__(self, path: Path, descriptor: int) -> None:
+        self._descriptor = descriptor
         self.path = path
         self.size = os.fstat(descriptor).st_size
-        self._descriptor = descriptor
 
     def write(self, position: int, content: bytes | bytearray | memoryview) -> None:
         written = os.pwrite(self._descriptor, content, position)
@@ -89,6 +91,11 @@ class _PlainFile:
             written += os.pwrite(
                 self._descriptor, memoryview(content)[written:], position + written
             )
+
+    def extend(self, size: int) -> None:
+        if self.size < size:
+            os.ftruncate(self._descriptor, size)
+            self.size = size
 
     def read(self, position: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, position)
@@ -110,6 +117,10 @@ class _PlainFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        """Files that were deleted while a thread read them are closed by the last reader."""
+        self.close()
 
 
 class _MappedFile(_PlainFile):
@@ -138,30 +149,21 @@ class RealDisk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _reserve(descriptor, size)
-            return _MappedFile(path, descriptor, is_writable=True)
-        except BaseException:
+        except OSError:
             os.close(descriptor)
             path.unlink(missing_ok=True)  # half a file would stop the next start
             raise
+        return _MappedFile(path, descriptor, is_writable=True)
 
     def open_mapped(self, path: Path, *, is_writable: bool) -> MappedFile:
         descriptor = os.open(path, os.O_RDWR if is_writable else os.O_RDONLY)
-        try:
-            return _MappedFile(path, descriptor, is_writable=is_writable)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        return _MappedFile(path, descriptor, is_writable=is_writable)
 
     def create_sparse(self, path: Path, size: int) -> DiskFile:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            if os.fstat(descriptor).st_size < size:
-                os.ftruncate(descriptor, size)
-            return _PlainFile(path, descriptor)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        file = _PlainFile(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
+        file.extend(size)
+        return file
 
     def open(self, path: Path, *, is_writable: bool) -> DiskFile:
         return _PlainFile(path, os.open(path, os.O_RDWR if is_writable else os.O_RDONLY))

@@ -65,6 +65,12 @@ class _Writer:
         self._layout = layout
 
     def text(self, value: Any, depth: int) -> str:
+        # Offset tables are maps of maps of numbers, a hundred thousand of them.
+        kind = type(value)
+        if kind is int:
+            return repr(value)
+        if kind is str:
+            return _quote(value)
         if isinstance(value, msgspec.Struct):
             return self._layout("{", self._struct_members(value, depth), "}", depth)
         if isinstance(value, dict):
@@ -90,9 +96,7 @@ class _Writer:
         ]
 
     def _key(self, key: Any, depth: int) -> str:
-        if isinstance(key, str):
-            return _scalar(key)
-        if self._dialect is Dialect.FASTJSON:
+        if isinstance(key, str) or self._dialect is Dialect.FASTJSON:
             return self.text(key, depth)
         return _quote(_Writer(self._dialect, _compact).text(key, 0))
 

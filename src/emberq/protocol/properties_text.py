@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 from emberq.errors import ProtocolError
 
+# Official configurations have about 10 KiB.
+PROPERTIES_SIZE_MAX_BYTES = 1024 * 1024
+
 # A backslash hides the character after it, a line break too; only then is a line at its end.
 _LOGICAL_LINE = re.compile(r"[ \t\f]*+((?:[^\\\r\n]|\\(?:\r\n|[\s\S])|\\\Z)*+)(?:\r\n|\r|\n|\Z)")
 _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*+")
@@ -20,8 +23,11 @@ def read_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str
     Bytes count as Latin-1, as in Java, so text of other alphabets survives only as `\\uXXXX`.
 
     Raises:
-        ProtocolError: for a `\\u` without four hexadecimal digits, the only malformed input.
+        ProtocolError: for a `\\u` without four hexadecimal digits, the only malformed input,
+            and for more text than a configuration can have.
     """
+    if len(data) > PROPERTIES_SIZE_MAX_BYTES:
+        raise ProtocolError(f"properties of {len(data)} bytes")
     text = data if isinstance(data, str) else bytes(data).decode("latin-1")
     properties: dict[str, str] = {}
     for line in _logical_lines(text):

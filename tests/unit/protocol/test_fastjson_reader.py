@@ -7,7 +7,13 @@ import pytest
 from emberq.errors import ProtocolError
 from emberq.protocol import fastjson_reader
 from emberq.protocol.fastjson import read_json
-from emberq.protocol.fastjson_reader import CONTAINER_COUNT_MAX, DEPTH_MAX
+from emberq.protocol.fastjson_reader import (
+    CONTAINER_COUNT_MAX,
+    DEPTH_MAX,
+    QUOTED_MARK_COUNT_MAX,
+    SCANNED_SIZE_MAX_BYTES,
+    SCANNED_VALUE_COUNT_MAX,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,47 @@ def test_keys_within_keys_are_refused_because_their_text_would_double_each_time(
 def test_more_containers_than_the_limit_are_refused() -> None:
     with pytest.raises(ProtocolError, match="objects and arrays"):
         read_json(b"[" + b"[]," * CONTAINER_COUNT_MAX + b"1]")
+
+
+def test_the_scanner_takes_no_more_values_than_its_limit() -> None:
+    values = b"1," * (SCANNED_VALUE_COUNT_MAX - 1)
+    read_json(b"[" + values + b"1,]")
+
+    with pytest.raises(ProtocolError, match="not strict"):
+        read_json(b"[" + values + b"1,1,]")
+
+
+def test_the_scanner_takes_no_more_bytes_than_its_limit() -> None:
+    text = b"'" + b"a" * (SCANNED_SIZE_MAX_BYTES - 2) + b"'"
+    read_json(text)
+
+    with pytest.raises(ProtocolError, match="not strict"):
+        read_json(text + b" ")
+
+
+def test_keys_are_quoted_in_no_larger_text_than_the_limit() -> None:
+    members = b"0:1," * (QUOTED_MARK_COUNT_MAX + 1)
+
+    with pytest.raises(ProtocolError, match="strings and members"):
+        read_json(b"{" + members + b"0:1}")
+
+
+def test_a_table_of_the_official_form_does_not_need_the_scanner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fastjson_reader, "SCANNED_VALUE_COUNT_MAX", 0)
+
+    table = read_json(
+        b'{"a,5:":{{"brokerName":"b{}:","queueId":0,"topic":"T"}:{"x":1},'
+        b'\n\t7 :[{"y":{}},{"y":1}]}}'
+    )
+
+    assert table == {
+        "a,5:": {
+            '{"brokerName":"b{}:","queueId":0,"topic":"T"}': {"x": 1},
+            "7": [{"y": {}}, {"y": 1}],
+        }
+    }
 
 
 def test_more_bytes_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ Both directions have a fast way through msgspec for what is the same in strict J
 way for the dialect and for the liberties that Java readers take.
 """
 
-import re
 from functools import cache
 from typing import Any, TypeVar
 
@@ -12,17 +11,23 @@ import msgspec
 
 from emberq.errors import ProtocolError
 from emberq.protocol.bodies.lenient import lenient_reader
-from emberq.protocol.bodies.shape import has_aliases, is_plain, is_readable_by_msgspec
-from emberq.protocol.fastjson_reader import JSON_SIZE_MAX_BYTES, read_json
+from emberq.protocol.bodies.shape import (
+    has_aliases,
+    is_plain,
+    is_readable_by_msgspec,
+)
+from emberq.protocol.fastjson_reader import (
+    JSON_SIZE_MAX_BYTES,
+    NOT_STRICT_JSON,
+    quote_keys,
+    read_json,
+)
 from emberq.protocol.fastjson_references import REFERENCE_KEY
 from emberq.protocol.fastjson_writer import Dialect, write_json
 
 BodyT = TypeVar("BodyT")
 
 _REFERENCE_KEY = REFERENCE_KEY.encode()
-# A comma or brace before an unescaped quote that a word follows can only begin a member: inside
-# a string the quote would be escaped, and after a string comes punctuation.
-_NULL_MEMBERS = re.compile(rb'(?<=\{)(?:"\w+":null,?)+|(?:,"\w+":null)+')
 
 
 def decode_body(body_type: type[BodyT], data: bytes | bytearray | memoryview | None) -> BodyT:
@@ -40,8 +45,8 @@ def decode_body(body_type: type[BodyT], data: bytes | bytearray | memoryview | N
     decoder = _decoder(kind)
     if decoder is not None and len(data) <= JSON_SIZE_MAX_BYTES and _REFERENCE_KEY not in data:
         try:
-            body = decoder.decode(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            body = _decode(decoder, data)
+        except NOT_STRICT_JSON:
             pass  # the general way either understands it or says what is wrong
         else:
             return body
@@ -53,13 +58,50 @@ def decode_body(body_type: type[BodyT], data: bytes | bytearray | memoryview | N
     return body
 
 
+def _decode(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise  # strict JSON up to here: quotes would not help
+    except msgspec.DecodeError:
+        return decoder.decode(quote_keys(data))
+
+
 def encode_body(body: Any, dialect: Dialect = Dialect.FASTJSON) -> bytes:
     """Write a body as official 5.5.0 servers do; `body` is a struct or a list of structs."""
     kind: Any = type(body)
-    if is_plain(kind, dialect):
-        text = msgspec.json.encode(body)
-        return _NULL_MEMBERS.sub(b"", text) if b":null" in text else text
-    return write_json(body, dialect)
+    if not _is_plain(kind, dialect is Dialect.STRICT):
+        return write_json(body, dialect)
+    text = msgspec.json.encode(body)
+    return _without_nulls(text) if b":null" in text else text
+
+
+def _without_nulls(text: bytes) -> bytes:
+    """Cut absent members out of what msgspec wrote: far faster than to copy the body first.
+
+    Before `:null` stands the name of such a member, or text that looks like one: but inside a
+    string its quotes are escaped, and then no plain name lies between two of them.
+    """
+    kept = []
+    is_comma_due = True  # False while all members of the object so far were cut out
+    *pieces, rest = text.split(b":null")
+    for piece in pieces:
+        name_at = piece.rfind(b'"', 0, -1) + 1
+        if piece[-1:] != b'"' or not piece[name_at:-1].isalnum():
+            before, begins_object = piece + b":null", False
+        elif piece[name_at - 2 : name_at - 1] == b"{":
+            before, begins_object = piece[: name_at - 1], True
+        else:
+            before, begins_object = piece[: name_at - 2], False
+        kept.append(before if is_comma_due else before.removeprefix(b","))
+        is_comma_due = not begins_object and (is_comma_due or before != b"")
+    kept.append(rest if is_comma_due else rest.removeprefix(b","))
+    return b"".join(kept)
+
+
+@cache
+def _is_plain(body_type: Any, is_strict: bool) -> bool:
+    return is_plain(body_type, Dialect.STRICT if is_strict else Dialect.FASTJSON)
 
 
 @cache

@@ -1,7 +1,6 @@
 """What a body type is made of: decides which of the two ways its bytes may take."""
 
 from collections.abc import Iterator
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -31,7 +30,6 @@ def aliases_of(struct_type: type[Struct]) -> dict[str, str]:
     return aliases
 
 
-@cache
 def is_plain(kind: Any, dialect: Dialect) -> bool:
     """Whether msgspec writes exactly what the dialect asks for."""
     if not is_struct(kind):
@@ -44,7 +42,6 @@ def is_plain(kind: Any, dialect: Dialect) -> bool:
     return True
 
 
-@cache
 def is_readable_by_msgspec(kind: Any) -> bool:
     """Whether msgspec can read the strict form: it knows no objects as keys."""
     return not any(
@@ -52,7 +49,6 @@ def is_readable_by_msgspec(kind: Any) -> bool:
     )
 
 
-@cache
 def has_aliases(kind: Any) -> bool:
     return any(is_struct(part) and aliases_of(part) for part in parts_of(kind))
 

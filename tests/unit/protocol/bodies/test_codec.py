@@ -1,5 +1,7 @@
 """How tolerant reading of bodies is, and that nothing but ProtocolError leaves it."""
 
+from itertools import product
+
 import msgspec
 import pytest
 
@@ -15,9 +17,16 @@ from emberq.protocol.bodies.offsets import ConsumerOffsetTable, QueueOffsets
 from emberq.protocol.bodies.routes import KeyValueTable, TopicNames
 from emberq.protocol.bodies.running import CachedQueue, DirectConsumeOutcome, DirectConsumeResult
 from emberq.protocol.bodies.statistics import StatsItem
-from emberq.protocol.fastjson import Dialect
+from emberq.protocol.fastjson import Dialect, write_json
 
 QUEUE = MessageQueue("brk-a", 0, "T1")
+
+
+class Four(msgspec.Struct, frozen=True, kw_only=True):
+    a: str | None = None
+    b: str | None = None
+    c: list["Four"] | None = None
+    d: str | None = None
 
 
 @pytest.mark.parametrize("zero", ["0", '"0"', " 0 "])
@@ -137,6 +146,14 @@ def test_absent_members_are_left_out_and_text_that_looks_like_them_stays(
 ) -> None:
     assert encode_body(body) == text
     assert decode_body(type(body), text) == body
+
+
+def test_members_are_left_out_wherever_they_stand() -> None:
+    texts = [None, "", ":null", 'x":null', "abc:null", ',"a":null', '{"a":null,']
+    for a, b, d in product(texts, repeat=3):
+        inner = Four(a=a, b=b, d=d)
+        for body in (inner, Four(a=d, c=[inner, Four(), inner], d=a)):
+            assert encode_body(body, Dialect.STRICT) == write_json(body, Dialect.STRICT)
 
 
 def test_a_route_in_both_dialects() -> None:

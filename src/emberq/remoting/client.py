@@ -15,7 +15,8 @@ async def connect(
     """Connect within the endpoint's time limit, TLS handshake included.
 
     Raises:
-        ConnectFailed: nobody listens there, or not in time, or TLS was refused.
+        ConnectFailed: nobody listens there, or not in time, or TLS was refused. (With TLS 1.3 a
+            server refuses a client's certificate only after that: the first call fails.)
     """
     loop = asyncio.get_running_loop()
 
@@ -25,19 +26,22 @@ async def connect(
             channel = TlsChannel(tls, server_side=False, server_name=host)
         return Connection(endpoint, is_accepted=False, client_tls=channel)
 
-    connection: Connection | None = None
     try:
         async with asyncio.timeout(endpoint.limits.connect_timeout_s):
             _, connection = await loop.create_connection(new_connection, host, port)
-            await connection.established
+            try:
+                await connection.established
+            except BaseException:  # the time limit, or the caller was cancelled
+                connection.abort()
+                raise
     except TimeoutError:
-        if connection is not None:
-            connection.abort()
         raise ConnectFailed(
             f"no connection to {host}:{port} within {endpoint.limits.connect_timeout_s:g} s"
         ) from None
-    except OSError as error:
-        raise ConnectFailed(f"no connection to {host}:{port}: {error.strerror or error}") from None
+    except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no host name
+        reason = getattr(error, "strerror", None) or error
+        raise ConnectFailed(f"no connection to {host}:{port}: {reason}") from None
     if connection.is_closed:
-        raise ConnectFailed(f"{host}:{port} closed the connection at once")
+        reason = connection.close_reason or "closed at once by the peer"
+        raise ConnectFailed(f"no connection to {host}:{port}: {reason}")
     return connection

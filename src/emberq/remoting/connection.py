@@ -22,6 +22,7 @@ from emberq.protocol.command import ONEWAY_BIT, RESPONSE_BIT, Command, answer
 from emberq.protocol.frame import FrameDecoder, encode_head
 from emberq.remoting import proxy_protocol
 from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.hooks import tell_after
 from emberq.remoting.pending_calls import PendingCalls, next_opaque
 from emberq.remoting.tls import TlsMode
 from emberq.remoting.tls_channel import TlsChannel
@@ -55,14 +56,17 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._tls = client_tls
+        self._is_accepted = is_accepted
         # The first bytes of an accepted connection, until they say what kind it is.
         self._preface: bytes | None = b"" if is_accepted else None
+        self._is_proxied = False
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._is_corked = False
         self._is_flush_scheduled = False
         self._is_work_scheduled = False
         self._is_write_paused = False
+        self._is_input_held = False
         self._is_stopping = False
         self._partial_bytes = 0
         self._received_at = self._partial_since = self._write_paused_since = 0.0
@@ -70,6 +74,7 @@ class Connection(asyncio.Protocol):
         self.requests_in_flight = 0
         self.peer = "?"
         self.is_closed = False
+        self.close_reason: str | None = None  # when it was us who hung up
         # For the owner of the handlers: what it knows about this peer.
         self.session: Any = None
         self.established: asyncio.Future[None] = self._loop.create_future()
@@ -83,6 +88,7 @@ class Connection(asyncio.Protocol):
         connections = self._endpoint.connections
         if len(connections) >= self._limits.connections_max:
             log.warning("connection_refused peer=%s reason=limit n=%d", self.peer, len(connections))
+            self.close_reason = f"the limit of {len(connections)} connections is reached"
             self._transport.abort()
             return
         connections.add(self)
@@ -92,7 +98,7 @@ class Connection(asyncio.Protocol):
         if self._tls is not None:
             self._tls.start()
             self._transport.write(self._tls.output())
-        else:
+        elif self._preface is None:
             self._establish()
         self._endpoint.on_open(self)
 
@@ -116,9 +122,12 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._is_write_paused = True
         self._write_paused_since = self._loop.time()
+        # Who does not read our answers is not served. Only the accepting side may say so: if both
+        # stopped reading until the other one reads, they would wait for each other.
+        self._is_input_held = self._is_accepted
 
     def resume_writing(self) -> None:
-        self._is_write_paused = False
+        self._is_write_paused = self._is_input_held = False
         self._schedule_work()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -126,9 +135,9 @@ class Connection(asyncio.Protocol):
         self._outbox.clear()
         if self._timer is not None:
             self._timer.cancel()
-        self._endpoint.partial_frames_bytes -= self._partial_bytes
-        self._partial_bytes = 0
-        reason = f"connection to {self.peer} closed" + (f": {error}" if error else "")
+        self._drop_input()
+        cause = error or self.close_reason
+        reason = f"connection to {self.peer} closed" + (f": {cause}" if cause else "")
         for future, command in self._pending.take_all():
             self._finish_call(future, command, ConnectionClosed(reason))
         for waiter in (self.established, self.closed):
@@ -144,14 +153,14 @@ class Connection(asyncio.Protocol):
         """Send a request and wait for its answer.
 
         Raises:
-            CallTimeout, ConnectionClosed, TooManyPendingCalls
+            CallTimeout, ConnectionClosed, TooManyPendingCalls, FrameTooLarge
         """
         future = self.start_call(command, timeout_s)
         try:
             return await future
         finally:
-            if future.cancelled():
-                self._pending.take(command.opaque)
+            if future.cancelled() and self._pending.take(command.opaque) is not None:
+                tell_after(self._endpoint.hooks, self.peer, command, None)
 
     def start_call(self, command: Command, timeout_s: float) -> "asyncio.Future[Command]":
         """Send a request now; the future is its answer or the reason why there is none."""
@@ -178,18 +187,22 @@ class Connection(asyncio.Protocol):
         for hook in self._endpoint.hooks:
             hook.before(self.peer, command)
         self._put(command)
+        tell_after(self._endpoint.hooks, self.peer, command, None)
 
     def send_answer(self, request: Command, response: Command | bytes) -> None:
         """Answer a request of the peer; dropped when the peer is gone."""
         if self.is_closed:
+            return
+        if self._is_write_paused and self._unsent_bytes() > self._limits.write_buffer_max_bytes:
+            self._drop_unread()
             return
         if isinstance(response, bytes):
             self._put_bytes(response)
             return
         try:
             self._put(response)
-        except ProtocolError as error:
-            log.warning("answer_refused peer=%s code=%d reason=%s", self.peer, request.code, error)
+        except Exception as error:  # whatever a handler put into its answer, the peer gets one
+            log.warning("answer_refused peer=%s code=%d reason=%r", self.peer, request.code, error)
             self._put(
                 answer(request, ResponseCode.SYSTEM_ERROR, f"the answer is no frame: {error}")
             )
@@ -198,6 +211,7 @@ class Connection(asyncio.Protocol):
         """Write what is waiting, then close."""
         if self._transport is None or self._transport.is_closing():
             return
+        self._drop_input()
         self._flush()
         if self._tls is not None:
             self._tls.say_goodbye()
@@ -206,6 +220,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once; what is waiting is lost."""
+        self._drop_input()
         if self._transport is not None:
             self._transport.abort()
 
@@ -227,15 +242,13 @@ class Connection(asyncio.Protocol):
         return not self.is_closed and (
             self.requests_in_flight > 0
             or self._is_work_scheduled
-            or self._is_flush_scheduled
-            or bool(self._outbox)
-            or self._write_buffer_size() > 0
+            or (self.established.done() and self._unsent_bytes() > 0)
         )
 
     def overdue_reason(self, now: float) -> str | None:
         """Why this connection should be closed, if it should."""
         limits = self._limits
-        if not self.established.done() or self._preface:
+        if self._preface or (self._tls is not None and not self.established.done()):
             return "no_handshake" if now - self._opened_at > limits.preface_max_s else None
         if self._is_write_paused and now - self._write_paused_since > limits.write_stall_max_s:
             return "peer_does_not_read"
@@ -250,11 +263,13 @@ class Connection(asyncio.Protocol):
     def _pass_preface(self, data: bytes) -> bytes:
         """Decide what kind of connection this is; returns what belongs to its own protocol."""
         data = (self._preface or b"") + data
-        if proxy_protocol.may_begin(data):
+        # A second PROXY header would be the peer's own, claiming an address it does not have.
+        if not self._is_proxied and proxy_protocol.may_begin(data):
             header = proxy_protocol.parse(data)
             if header is None:
                 self._preface = data
                 return b""
+            self._is_proxied = True
             if header.source is not None:
                 self.peer = _address_text(header.source)
             data = data[header.size :]
@@ -267,10 +282,11 @@ class Connection(asyncio.Protocol):
         if data[0] == _TLS_HANDSHAKE_BYTE:
             if tls is None or mode is TlsMode.DISABLED:
                 raise ProtocolError("TLS is disabled here")
-            self.established = self._loop.create_future()
             self._tls = TlsChannel(tls.context(), server_side=True)
         elif mode is TlsMode.ENFORCING:
             raise ProtocolError("only TLS is accepted here")
+        else:
+            self._establish()
         return data
 
     def _decrypt(self, tls: TlsChannel, data: bytes) -> bytes:
@@ -285,8 +301,10 @@ class Connection(asyncio.Protocol):
         return plain
 
     def _establish(self) -> None:
+        """Who writes how is settled: what was sent too early may leave."""
         if not self.established.done():
             self.established.set_result(None)
+            self._flush()
 
     def _work(self) -> None:
         """Serve commands until there are none, or until others should have their turn."""
@@ -295,13 +313,15 @@ class Connection(asyncio.Protocol):
         deadline = time.perf_counter() + limits.work_per_turn_max_ms / 1000
         allowance = limits.work_per_turn_max_bytes
         try:
-            while not self._is_write_paused:
+            while not self._is_input_held:
                 command = self._decoder.next()
                 if command is None:
                     self._note_partial_frame()
                     if not self._is_stopping:
                         self._resume_reading()
                     break
+                if self._partial_bytes:
+                    self._count_partial_bytes(0)
                 if command.flag & RESPONSE_BIT:
                     self._take_answer(command)
                 else:
@@ -333,11 +353,19 @@ class Connection(asyncio.Protocol):
         size = self._decoder.partial_size
         if size and not self._partial_bytes:
             self._partial_since = self._received_at
-        endpoint = self._endpoint
-        endpoint.partial_frames_bytes += size - self._partial_bytes
+        self._count_partial_bytes(size)
+        total = self._endpoint.partial_frames_bytes
+        if size and total > self._limits.partial_frames_total_max_bytes:
+            raise FrameTooLarge(f"{total} bytes in unfinished frames")
+
+    def _count_partial_bytes(self, size: int) -> None:
+        self._endpoint.partial_frames_bytes += size - self._partial_bytes
         self._partial_bytes = size
-        if endpoint.partial_frames_bytes > self._limits.partial_frames_total_max_bytes:
-            raise FrameTooLarge(f"{endpoint.partial_frames_bytes} bytes in unfinished frames")
+
+    def _drop_input(self) -> None:
+        """What was read and not served yet will not be."""
+        self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
+        self._count_partial_bytes(0)
 
     def _take_answer(self, command: Command) -> None:
         entry = self._pending.take(command.opaque)
@@ -350,8 +378,7 @@ class Connection(asyncio.Protocol):
         self, future: "asyncio.Future[Command]", request: Command, result: Command | Exception
     ) -> None:
         response = result if isinstance(result, Command) else None
-        for hook in self._endpoint.hooks:
-            hook.after(self.peer, request, response)
+        tell_after(self._endpoint.hooks, self.peer, request, response)
         if future.done():
             return
         if isinstance(result, Command):
@@ -361,6 +388,8 @@ class Connection(asyncio.Protocol):
 
     def _hang_up(self, reason: str) -> None:
         log.warning("connection_dropped peer=%s reason=%s", self.peer, reason)
+        self.close_reason = reason
+        self._drop_input()
         self._flush()  # answers to what came before the damage still leave
         if self._transport is not None:
             self._transport.close()
@@ -370,7 +399,7 @@ class Connection(asyncio.Protocol):
     def _check_can_send(self) -> None:
         if self.is_closed or self._transport is None or self._transport.is_closing():
             raise ConnectionClosed(f"connection to {self.peer} is closed")
-        if self._outbox_bytes + self._write_buffer_size() > self._limits.write_buffer_max_bytes:
+        if self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             raise TooManyPendingCalls(f"{self.peer} does not read what is sent to it")
 
     def _put(self, command: Command) -> None:
@@ -388,34 +417,49 @@ class Connection(asyncio.Protocol):
     def _put_bytes(self, part: bytes) -> None:
         self._outbox.append(part)
         self._outbox_bytes += len(part)
-        if not self._is_corked and not self._is_flush_scheduled:
+        if self._outbox_bytes > self._limits.write_buffer_high_bytes:
+            self._flush()  # a turn that makes large answers notices a peer that does not read
+        elif not self._is_corked and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flush_scheduled = False
+        if not self.established.done():
+            return  # plain bytes would spoil a TLS handshake that may still come
         outbox, transport = self._outbox, self._transport
+        self._outbox = []
         if not outbox or transport is None or transport.is_closing():
-            outbox.clear()
+            self._outbox_bytes = 0
             return
         if self._tls is not None:
-            self._tls.send(b"".join(outbox))
-            transport.write(self._tls.output())
+            self._write_encrypted(self._tls, transport, b"".join(outbox))
         elif len(outbox) == 1:
             transport.write(outbox[0])
         elif self._outbox_bytes <= _JOIN_MAX_BYTES:
             transport.write(b"".join(outbox))
         else:
             transport.writelines(outbox)
-        self._outbox = []
         self._outbox_bytes = 0
         self._active_at = self._loop.time()
-        if self._write_buffer_size() > self._limits.write_buffer_max_bytes:
-            log.warning("connection_dropped peer=%s reason=peer_does_not_read", self.peer)
-            transport.abort()
 
-    def _write_buffer_size(self) -> int:
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+    def _drop_unread(self) -> None:
+        log.warning("connection_dropped peer=%s reason=peer_does_not_read", self.peer)
+        self.close_reason = "the peer does not read"
+        self.abort()
+
+    def _write_encrypted(self, tls: TlsChannel, transport: asyncio.Transport, plain: bytes) -> None:
+        try:
+            tls.send(plain)
+        except ProtocolError as error:
+            self.close_reason = str(error)
+            transport.abort()
+        else:
+            transport.write(tls.output())
+
+    def _unsent_bytes(self) -> int:
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._outbox_bytes + waiting
 
     def _pause_reading(self) -> None:
         if self._transport is not None and self._transport.is_reading():

@@ -8,7 +8,7 @@ from emberq.errors import ProtocolError, RequestRejected
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, Command, answer
 from emberq.protocol.frame import parse_frame
-from emberq.remoting.hooks import CallHook
+from emberq.remoting.hooks import CallHook, tell_after
 from emberq.remoting.limits import RemotingLimits
 from emberq.remoting.registry import Answer, Entry, HandlerRegistry
 
@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 # Clients and operators look for these words; see docs/compatibility.md.
 OVERLOAD_REMARK = "[OVERLOAD]system busy, start flow control for a while"
 TIMEOUT_REMARK = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
+
+# A handler that was cancelled gets this long to clean up.
+CANCEL_WAIT_MAX_S = 1.0
 
 
 class Dispatcher:
@@ -67,7 +70,8 @@ class Dispatcher:
         unfinished = set(self._tasks)
         for task in unfinished:
             task.cancel()
-        await asyncio.gather(*unfinished, return_exceptions=True)
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=CANCEL_WAIT_MAX_S)
         return len(unfinished)
 
     def _refuse_if_late(self, wait_max_ms: float, waited_ms: float) -> None:
@@ -102,8 +106,7 @@ class Dispatcher:
     def _reply(self, command: Command, connection: "Connection", result: Answer) -> None:
         if self._hooks:
             response = parse_frame(result) if isinstance(result, bytes) else result
-            for hook in self._hooks:
-                hook.after(connection.peer, command, response)
+            tell_after(self._hooks, connection.peer, command, response)
         if result is None or command.flag & ONEWAY_BIT:
             return
         connection.send_answer(command, result)

@@ -54,14 +54,11 @@ def _parse_line(data: bytes) -> ProxyHeader | None:
         words = data[:end].decode("ascii").split(" ")
         if words[1] == "UNKNOWN":
             return ProxyHeader(end + 2, None)
-        if words[1] not in ("TCP4", "TCP6") or len(words) != 6:
-            raise ProtocolError("malformed PROXY line")
-        port = int(words[4])
-    except (UnicodeDecodeError, ValueError, IndexError):
+        _, family, source, _, port, _ = words
+        width = {"TCP4": 4, "TCP6": 16}[family]
+        return ProxyHeader(end + 2, (_checked_address(source, width), _checked_port(port)))
+    except (LookupError, ValueError):
         raise ProtocolError("malformed PROXY line") from None
-    if not 0 <= port <= 65535:
-        raise ProtocolError("malformed PROXY line")
-    return ProxyHeader(end + 2, (words[2], port))
 
 
 def _parse_binary(data: bytes) -> ProxyHeader | None:
@@ -82,6 +79,22 @@ def _parse_binary(data: bytes) -> ProxyHeader | None:
     address = data[V2_HEAD_BYTES : V2_HEAD_BYTES + width]
     port_at = V2_HEAD_BYTES + 2 * width
     return ProxyHeader(size, (_address_text(address), _port(data, port_at)))
+
+
+def _checked_address(text: str, width: int) -> str:
+    from ipaddress import ip_address  # noqa: PLC0415 - rare; not worth its start-up time
+
+    address = ip_address(text)
+    if len(address.packed) != width:
+        raise ValueError(text)
+    return str(address)
+
+
+def _checked_port(text: str) -> int:
+    port = int(text) if text.isdigit() else -1
+    if not 0 <= port <= 65535:
+        raise ValueError(text)
+    return port
 
 
 def _port(data: bytes, position: int) -> int:

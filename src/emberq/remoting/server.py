@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL_MAX_S = 5.0
 LAG_PROBE_INTERVAL_S = 0.05
 _STOP_POLL_S = 0.005
+_ABORT_MAX_S = 1.0
 
 
 @asynccontextmanager
@@ -32,7 +33,7 @@ async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[t
         server = await loop.create_server(
             lambda: Connection(endpoint), host, port, backlog=endpoint.limits.backlog
         )
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no host name
         reason = getattr(error, "strerror", None) or str(error)
         raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
     watches = [asyncio.create_task(_sweep(endpoint))]
@@ -69,8 +70,11 @@ async def _stop(endpoint: Endpoint) -> None:
     closing = [connection.closed for connection in connections]
     if closing:
         await asyncio.wait(closing, timeout=max(deadline - loop.time(), 0.1))
-    for connection in set(endpoint.connections):
+    unfinished = set(endpoint.connections)
+    for connection in unfinished:
         connection.abort()
+    if unfinished:
+        await asyncio.wait([connection.closed for connection in unfinished], timeout=_ABORT_MAX_S)
 
 
 async def _sweep(endpoint: Endpoint) -> None:

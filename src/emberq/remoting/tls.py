@@ -23,6 +23,8 @@ TLS_KEYS = (
     *(f"tls.client.{name}" for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")),
     "tls.client.authServer",
 )
+# Without a password OpenSSL would ask for one on the terminal when the key needs it.
+_NO_PROMPT = ""
 
 
 class TlsMode(StrEnum):
@@ -154,7 +156,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
             context.load_verify_locations(_needed(side.trust_cert_path, "tls.client.trustCertPath"))
             context.verify_mode = ssl.CERT_REQUIRED
         if side.cert_path is not None:
-            context.load_cert_chain(side.cert_path, side.key_path, side.key_password)
+            context.load_cert_chain(side.cert_path, side.key_path, side.key_password or _NO_PROMPT)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"client TLS files cannot be used: {error}") from None
     return context
@@ -173,7 +175,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
         context.load_cert_chain(
             _needed(side.cert_path, "tls.server.certPath"),
             _needed(side.key_path, "tls.server.keyPath"),
-            side.key_password,
+            side.key_password or _NO_PROMPT,
         )
         if side.is_peer_checked:
             context.load_verify_locations(_needed(side.trust_cert_path, "tls.server.trustCertPath"))

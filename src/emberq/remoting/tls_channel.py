@@ -46,7 +46,11 @@ class TlsChannel:
             raise ProtocolError(f"TLS failed: {error.reason or error}") from None
 
     def send(self, plain: bytes) -> None:
-        self._object.write(plain)
+        """Encrypt bytes for `output`. Raises ProtocolError when the conversation is over."""
+        try:
+            self._object.write(plain)
+        except ssl.SSLError as error:
+            raise ProtocolError(f"TLS failed: {error.reason or error}") from None
 
     def output(self) -> bytes:
         """Bytes for the peer, empty when there are none."""

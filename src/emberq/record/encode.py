@@ -31,6 +31,7 @@ from emberq.record.layout import (
 )
 from emberq.record.system_flag import BORN_HOST_IPV6, HOSTS_IPV6_MASK, with_host_bits
 
+_PLAIN_SIZE = PREFIX_IPV4.size + LENGTH_16.size
 _LENGTH_8 = [bytes((length,)) for length in range(TOPIC_SIZE_MAX_V1 + 1)]
 
 
@@ -115,6 +116,66 @@ def encode_record(
                 topic_length,
                 topic_bytes,
                 LENGTH_16.pack(properties_size),
+                properties,
+            )
+        )
+    except struct.error as error:
+        raise RecordError(f"a value does not fit its record field: {error}") from error
+
+
+def topic_part(topic: str) -> bytes | None:
+    """A topic as a version 1 record holds it, length first; None if it needs version 2."""
+    encoded = topic.encode("utf-8", "replace")
+    if len(encoded) > TOPIC_SIZE_MAX_V1:
+        return None
+    return _LENGTH_8[len(encoded)] + encoded
+
+
+def encode_common_record(
+    topic: bytes,
+    body: BytesLike,
+    properties: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    log_offset: int,
+    system_flag: int,
+    born_at_ms: int,
+    born_host: PackedHost,
+    stored_at_ms: int,
+    store_host: PackedHost,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """`encode_record` for the common case, at half its cost: version 1 with a prepared topic
+    part and IPv4 hosts. Arguments are positional because naming them costs more than packing.
+
+    Raises:
+        RecordError: a value does not fit its field.
+    """
+    try:
+        return b"".join(
+            (
+                PREFIX_IPV4.pack(
+                    _PLAIN_SIZE + len(body) + len(topic) + len(properties),
+                    MAGIC_V1,
+                    crc32(body) & 0x7FFF_FFFF,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    log_offset,
+                    system_flag & ~HOSTS_IPV6_MASK,
+                    born_at_ms,
+                    born_host,
+                    stored_at_ms,
+                    store_host,
+                    reconsume_times,
+                    prepared_offset,
+                    len(body),
+                ),
+                body,
+                topic,
+                LENGTH_16.pack(len(properties)),
                 properties,
             )
         )

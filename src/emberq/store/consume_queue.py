@@ -6,6 +6,7 @@ The newest entries live in memory until the flusher has written them; readers se
 from pathlib import Path
 from struct import Struct as Layout
 
+from emberq.record.encode import topic_part
 from emberq.store.config import QUEUE_ENTRY_SIZE_BYTES
 from emberq.store.queue_files import QueueFiles
 
@@ -28,6 +29,7 @@ class ConsumeQueue:
     __slots__ = (
         "_files",
         "_tail",
+        "_trim_above",
         "end_offset",
         "folder",
         "log_end_offset",
@@ -35,17 +37,20 @@ class ConsumeQueue:
         "next_offset",
         "queue_id",
         "topic",
+        "topic_part",
         "written_offset",
     )
 
     def __init__(self, topic: str, queue_id: int, folder: Path, files: QueueFiles) -> None:
         self.topic = topic
+        self.topic_part = topic_part(topic)  # as records hold it; None: too long for version 1
         self.queue_id = queue_id
         self.folder = folder
         self._files = files
         # Newest entries and the queue offset of the first: one pair, so that the flusher's thread
         # never sees one without the other. Only the loop's thread changes it.
         self._tail: tuple[int, bytearray] | None = None
+        self._trim_above = 2 * TAIL_KEPT_MAX_BYTES
         self.min_offset = 0
         self.end_offset = 0  # behind the last entry
         self.written_offset = 0  # behind the last entry that the files have
@@ -67,8 +72,9 @@ class ConsumeQueue:
         tail += ENTRY.pack(log_offset, size, tag_code)
         self.end_offset = queue_offset + 1
         self.log_end_offset = log_end
-        self.next_offset = max(self.next_offset, self.end_offset)
-        if len(tail) > 2 * TAIL_KEPT_MAX_BYTES:
+        if self.next_offset <= queue_offset:  # only records that this process did not put
+            self.next_offset = queue_offset + 1
+        if len(tail) > self._trim_above:
             self._trim()
         return True
 
@@ -154,6 +160,8 @@ class ConsumeQueue:
         drop = min(spare, self.written_offset - start)
         if drop > 0:
             self._tail = (start + drop, tail[drop * ENTRY_SIZE :])
+        # What is not written yet stays; looking again after every entry would be in vain.
+        self._trim_above = len(self._tail[1]) + TAIL_KEPT_MAX_BYTES
 
     def release(self) -> None:
         """Forget the tail of a queue that rests, once it is written."""

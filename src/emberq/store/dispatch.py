@@ -1,12 +1,14 @@
 """From the log to queues and index: what each record needs, done for many records at once."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from emberq.store.consume_queue import ConsumeQueue
 
 
-class Dispatched(NamedTuple):
+class Dispatched(Struct, frozen=True, gc=False):
     """One record of the log, as queues and index see it."""
 
     queue: ConsumeQueue | None  # None: prepared and rolled-back halves are in no queue
@@ -47,13 +49,13 @@ class Dispatcher:
     def apply(self, records: list[Dispatched]) -> None:
         if not records:
             return
-        grown: dict[ConsumeQueue, int] = {}
+        grown: set[ConsumeQueue] = set()
         for record in records:
             queue = record.queue
             if queue is not None and queue.append(
                 record.queue_offset, record.log_offset, record.size, record.tag_code
             ):
-                grown[queue] = queue.end_offset
+                grown.add(queue)
         if self._index is not None:
             self._index.add(records)
         last = records[-1]
@@ -61,5 +63,5 @@ class Dispatcher:
         self.last_stored_at_ms = last.stored_at_ms
         self.dirty_queues.update(grown)
         for listener in self._queue_listeners:
-            for queue, end_offset in grown.items():
-                listener(queue, end_offset)
+            for queue in grown:
+                listener(queue, queue.end_offset)

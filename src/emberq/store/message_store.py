@@ -10,10 +10,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from emberq.errors import RecordError, StoreError
-from emberq.record.encode import encode_record
+from emberq.record.encode import encode_common_record, encode_record
 from emberq.record.host import PackedHost
-from emberq.record.layout import BLANK_SIZE_MIN, BytesLike
-from emberq.record.system_flag import TransactionType, transaction_type
+from emberq.record.layout import BLANK_SIZE_MIN, IPV4_HOST_SIZE, BytesLike
+from emberq.record.string_hash import tag_code
+from emberq.record.system_flag import TRANSACTION_MASK, TransactionType, transaction_type
 from emberq.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
@@ -226,29 +227,31 @@ class MessageStore:
         if len(body) > self.config.max_message_size:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
         queue = self.queues.get_or_add(topic, queue_id)
-        kind = transaction_type(system_flag) if system_flag & 0xC else TransactionType.NONE
-        is_queued = kind is TransactionType.NONE or kind is TransactionType.COMMIT
+        is_queued = is_indexed = True
+        if system_flag & TRANSACTION_MASK:
+            kind = transaction_type(system_flag)
+            is_queued = kind is TransactionType.COMMIT
+            is_indexed = kind is not TransactionType.ROLLBACK
         queue_offset = queue.next_offset if is_queued else 0
         stored_at_ms = self._store_time()
         commit_log = self.log
         while True:
             log_offset = commit_log.end
             try:
-                record = encode_record(
-                    topic,
+                record = _encode(
+                    queue,
                     body,
                     properties,
-                    queue_id=queue_id,
-                    flag=flag,
-                    queue_offset=queue_offset,
-                    log_offset=log_offset,
-                    system_flag=system_flag,
-                    born_at_ms=born_at_ms,
-                    born_host=born_host,
-                    stored_at_ms=stored_at_ms,
-                    store_host=self._store_host,
-                    reconsume_times=reconsume_times,
-                    prepared_offset=prepared_offset,
+                    flag,
+                    queue_offset,
+                    log_offset,
+                    system_flag,
+                    born_at_ms,
+                    born_host,
+                    stored_at_ms,
+                    self._store_host,
+                    reconsume_times,
+                    prepared_offset,
                 )
             except RecordError as error:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
@@ -261,20 +264,22 @@ class MessageStore:
         commit_log.append(record)
         if is_queued:
             queue.next_offset = queue_offset + 1
-        self._note(
+        self._undispatched.append(
             Dispatched(
                 queue if is_queued else None,
                 queue_offset,
                 log_offset,
                 size,
-                self._tag_codes.of(topic, tags, delay, stored_at_ms),
+                self._tag_codes.of(topic, tags, delay, stored_at_ms) if tags or delay else 0,
                 stored_at_ms,
                 topic,
                 unique_key,
                 keys,
-                kind is not TransactionType.ROLLBACK,
+                is_indexed,
             )
         )
+        if not self._is_dispatch_scheduled:
+            self._schedule_dispatch()
         return PutResult(
             PutStatus.PUT_OK, log_offset, queue_offset, stored_at_ms, log_offset + size
         )
@@ -303,20 +308,20 @@ class MessageStore:
             try:
                 for number, message in enumerate(messages):
                     records.append(
-                        encode_record(
-                            topic,
+                        _encode(
+                            queue,
                             message.body,
                             message.properties,
-                            queue_id=queue_id,
-                            flag=message.flag,
-                            queue_offset=queue.next_offset + number,
-                            log_offset=log_offset,
-                            system_flag=system_flag,
-                            born_at_ms=born_at_ms,
-                            born_host=born_host,
-                            stored_at_ms=stored_at_ms,
-                            store_host=self._store_host,
-                            reconsume_times=reconsume_times,
+                            message.flag,
+                            queue.next_offset + number,
+                            log_offset,
+                            system_flag,
+                            born_at_ms,
+                            born_host,
+                            stored_at_ms,
+                            self._store_host,
+                            reconsume_times,
+                            0,
                         )
                     )
                     log_offset += len(records[-1])
@@ -341,13 +346,13 @@ class MessageStore:
         self.log.append(b"".join(records))
         offsets: list[int] = []
         for message, record in zip(messages, records, strict=True):
-            self._note(
+            self._undispatched.append(
                 Dispatched(
                     queue,
                     queue.next_offset,
                     log_offset,
                     len(record),
-                    self._tag_codes.of(queue.topic, message.tags, None, stored_at_ms),
+                    tag_code(message.tags) if message.tags else 0,
                     stored_at_ms,
                     queue.topic,
                     message.unique_key,
@@ -358,6 +363,8 @@ class MessageStore:
             offsets.append(log_offset)
             queue.next_offset += 1
             log_offset += len(record)
+        if not self._is_dispatch_scheduled:
+            self._schedule_dispatch()
         return PutResult(
             PutStatus.PUT_OK,
             offsets[0],
@@ -414,15 +421,12 @@ class MessageStore:
 
     # Dispatch: once per turn of the loop
 
-    def _note(self, dispatched: Dispatched) -> None:
-        self._undispatched.append(dispatched)
-        if self._is_dispatch_scheduled:
-            return
+    def _schedule_dispatch(self) -> None:
         if self._schedule is None:
             self.dispatch_now()
-            return
-        self._is_dispatch_scheduled = True
-        self._schedule(self.dispatch_now)
+        else:
+            self._is_dispatch_scheduled = True
+            self._schedule(self.dispatch_now)
 
     def dispatch_now(self) -> None:
         """Bring queues and index up to the end of the log, and tell listeners."""
@@ -547,3 +551,55 @@ class MessageStore:
         now_ms = self._now_ms()
         stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000))
         return f"{stamp}{now_ms % 1000:03d}"
+
+
+def _encode(
+    queue: ConsumeQueue,
+    body: BytesLike,
+    properties: bytes,
+    flag: int,
+    queue_offset: int,
+    log_offset: int,
+    system_flag: int,
+    born_at_ms: int,
+    born_host: PackedHost,
+    stored_at_ms: int,
+    store_host: PackedHost,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """A record, by the short way where it leads."""
+    topic = queue.topic_part
+    if topic is None or len(born_host) != IPV4_HOST_SIZE or len(store_host) != IPV4_HOST_SIZE:
+        return encode_record(
+            queue.topic,
+            body,
+            properties,
+            queue_id=queue.queue_id,
+            flag=flag,
+            queue_offset=queue_offset,
+            log_offset=log_offset,
+            system_flag=system_flag,
+            born_at_ms=born_at_ms,
+            born_host=born_host,
+            stored_at_ms=stored_at_ms,
+            store_host=store_host,
+            reconsume_times=reconsume_times,
+            prepared_offset=prepared_offset,
+        )
+    return encode_common_record(
+        topic,
+        body,
+        properties,
+        queue.queue_id,
+        flag,
+        queue_offset,
+        log_offset,
+        system_flag,
+        born_at_ms,
+        born_host,
+        stored_at_ms,
+        store_host,
+        reconsume_times,
+        prepared_offset,
+    )

@@ -159,8 +159,9 @@ class RouteTable:
         min_id_before = min(group.addresses, default=0)
         self._forget_other_ids_of(group, registration)
         if self._is_outranked(group, registration):
-            self._live.pop(registration.key, None)
-            self._filter_servers.pop(registration.key, None)
+            live = self._live.get(registration.key)
+            if live is not None:
+                self.unregister([_leave(registration.key, live)])
             return Registered()
         if group.addresses.get(registration.broker_id) != registration.address:
             group.addresses[registration.broker_id] = registration.address
@@ -217,41 +218,35 @@ class RouteTable:
         gone: set[str] = set()
         reduced: set[str] = set()
         for broker in leaving:
-            live = self._live.get(broker.key)
-            if live is not None and live.broker_name == broker.broker_name:
-                del self._live[broker.key]
-                self._filter_servers.pop(broker.key, None)
-            group = self._groups.get(broker.broker_name)
-            if group is None:
-                continue
-            min_id_before = min(group.addresses)
-            kept = {
-                number: address
-                for number, address in group.addresses.items()
-                if address != broker.address
-            }
-            if len(kept) < len(group.addresses):
-                group.addresses = kept
-                self.generation += 1
-            if not group.addresses:
-                self._remove_group(group)
-                gone.add(broker.broker_name)
-            else:
-                reduced.add(broker.broker_name)
-                if min(group.addresses) != min_id_before:
-                    self._announce_min_id(group, broker.address, None)
+            for name in self._end_life(broker):
+                group = self._groups.get(name)
+                if group is None:
+                    continue
+                min_id_before = min(group.addresses)
+                self._remove_address(group, broker.address)
+                if not group.addresses:
+                    self._remove_group(group)
+                    gone.add(name)
+                else:
+                    reduced.add(name)
+                    if min(group.addresses) != min_id_before:
+                        self._announce_min_id(group, broker.address, None)
         self._remove_from_topics(gone)
         self._make_read_only(reduced - gone)
 
     def connection_closed(self, connection: Hashable) -> list[Unregistration]:
         """The brokers that were registered through this connection."""
-        return self._leave(key for key, live in self._live.items() if live.connection == connection)
+        return [
+            _leave(key, live) for key, live in self._live.items() if live.connection == connection
+        ]
 
     def expired(self, now_ms: int) -> list[Unregistration]:
         """The brokers that were silent for longer than they said they would be."""
-        return self._leave(
-            key for key, live in self._live.items() if live.seen_at_ms + live.timeout_ms < now_ms
-        )
+        return [
+            _leave(key, live)
+            for key, live in self._live.items()
+            if live.seen_at_ms + live.timeout_ms < now_ms
+        ]
 
     # Administration
 
@@ -340,14 +335,8 @@ class RouteTable:
 
     def _forget_other_ids_of(self, group: _Group, registration: Registration) -> None:
         """A slave that became master keeps its address but not its old id."""
-        stale = [
-            number
-            for number, address in group.addresses.items()
-            if address == registration.address and number != registration.broker_id
-        ]
-        for number in stale:
-            del group.addresses[number]
-            self.generation += 1
+        if group.addresses.get(registration.broker_id) != registration.address:
+            self._remove_address(group, registration.address)
 
     def _is_outranked(self, group: _Group, registration: Registration) -> bool:
         """Does another live broker hold this id by a higher election?"""
@@ -424,25 +413,28 @@ class RouteTable:
 
     # Steps of a removal
 
-    def _leave(self, keys: Iterable[BrokerKey]) -> list[Unregistration]:
-        """A process that registered under several names leaves under all of them: its liveness
-        is known under the last one only, and nothing else would ever remove the others."""
-        leaving = []
-        for key in keys:
-            live = self._live[key]
-            ids = {live.broker_name: live.broker_id} | {
-                name: number
-                for name in self._clusters.get(key.cluster, ())
-                for number, address in self._groups[name].addresses.items()
-                if address == key.address
+    def _end_life(self, broker: Unregistration) -> list[str]:
+        """Forget a process; returns the names it goes by.
+
+        Its life is known under the name it registered with last. It ends under all of them:
+        nothing else would ever remove the others.
+        """
+        names = {broker.broker_name}
+        live = self._live.get(broker.key)
+        if live is not None and live.broker_name == broker.broker_name:
+            del self._live[broker.key]
+            self._filter_servers.pop(broker.key, None)
+            names |= {
+                name
+                for name in self._clusters.get(broker.cluster, ())
+                if broker.address in self._groups[name].addresses.values()
             }
-            leaving += [
-                Unregistration(
-                    cluster=key.cluster, broker_name=name, broker_id=number, address=key.address
-                )
-                for name, number in ids.items()
-            ]
-        return leaving
+        return sorted(names)
+
+    def _remove_address(self, group: _Group, address: str) -> None:
+        for number in [n for n, a in group.addresses.items() if a == address]:
+            del group.addresses[number]
+            self.generation += 1
 
     def _remove_group(self, group: _Group) -> None:
         del self._groups[group.broker_name]
@@ -518,6 +510,15 @@ class RouteTable:
                 member_addresses=tuple(told.values()),
             )
         )
+
+
+def _leave(key: BrokerKey, live: LiveBroker) -> Unregistration:
+    return Unregistration(
+        cluster=key.cluster,
+        broker_name=live.broker_name,
+        broker_id=live.broker_id,
+        address=key.address,
+    )
 
 
 def _queue_data(broker_name: str, config: TopicConfig, is_read_only: bool) -> QueueData:

@@ -14,7 +14,7 @@ from emberq.protocol.header_json import decode_json_header, encode_json_header
 # Official peers hang up above 16 MiB, length word included.
 FRAME_SIZE_MAX_BYTES = 16 * 1024 * 1024
 
-_PREFIX = Layout("!iI")  # total length; encoding in the high byte, header length below it
+_PREFIX = Layout("!II")  # total length; encoding in the high byte, header length below it
 _HEADER_SIZE_MASK = 0x00FFFFFF
 _JSON, _BINARY = HeaderEncoding.JSON, HeaderEncoding.BINARY
 
@@ -42,22 +42,28 @@ def parse_frame(frame: bytes | memoryview) -> Command | None:
     size, kind = _PREFIX.unpack_from(frame)
     if len(frame) != 4 + size:
         raise ProtocolError(f"frame of {size} bytes in {len(frame) - 4}")
-    header_size = kind & _HEADER_SIZE_MASK
-    header_end = 8 + header_size
-    if header_end > 4 + size:
-        raise ProtocolError(f"header of {header_size} bytes in a frame of {size}")
+    return _parse(frame, 0, size, kind)
+
+
+def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Command | None:
+    """The frame that begins at `start` and lies in the buffer as a whole."""
+    header_start = start + 8
+    header_end = header_start + (kind & _HEADER_SIZE_MASK)
+    end = start + 4 + size
+    if header_end > end:
+        raise ProtocolError(f"header of {header_end - header_start} bytes in a frame of {size}")
     encoding = kind >> 24
     if encoding == 0:
-        if header_size == 0 and size == 4:
+        if size == 4:
             return None
-        command = decode_json_header(frame[8:header_end])
+        command = decode_json_header(buffer[header_start:header_end])
         command.encoding = _JSON
     elif encoding == 1:
-        command = decode_binary_header(frame[8:header_end])
+        command = decode_binary_header(buffer[header_start:header_end])
         command.encoding = _BINARY
     else:
         raise ProtocolError(f"unknown header encoding {encoding}")
-    command.body = bytes(frame[header_end:])
+    command.body = bytes(buffer[header_end:end]) if header_end < end else b""
     return command
 
 
@@ -68,10 +74,10 @@ class FrameDecoder:
     gathered in a buffer, which grows with what really arrived, not with what was announced.
     """
 
-    __slots__ = ("_chunk", "_frame_size_max", "_partial", "_position", "_wanted")
+    __slots__ = ("_chunk", "_partial", "_position", "_size_max", "_wanted")
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX_BYTES) -> None:
-        self._frame_size_max = frame_size_max
+        self._size_max = frame_size_max - 4  # as frames announce it: without the length word
         self._chunk: bytes = b""
         self._position = 0
         self._partial = bytearray()  # the beginning of a frame from earlier reads
@@ -96,59 +102,55 @@ class FrameDecoder:
             ProtocolError: the stream makes no sense from here on.
         """
         while True:
-            frame = self._next_frame()
-            if frame is None:
-                return None
-            command = parse_frame(frame)
+            chunk, start = self._chunk, self._position
+            available = len(chunk) - start
+            if self._partial or available < 8:
+                frame = self._gathered_frame()
+                if frame is None:
+                    return None
+                command = parse_frame(frame)
+            else:
+                size, kind = _PREFIX.unpack_from(chunk, start)
+                if not 4 <= size <= self._size_max:
+                    raise self._refusal(size)
+                if available < 4 + size:
+                    self._wanted = 4 + size
+                    self._gather(available)
+                    return None
+                self._position = start + 4 + size
+                command = _parse(chunk, start, size, kind)
             if command is not None:
                 return command
 
-    def _next_frame(self) -> bytes | memoryview | None:
-        if self._partial:
-            return self._complete_partial()
-        chunk, start = self._chunk, self._position
-        available = len(chunk) - start
-        if available >= 8:
-            whole = 4 + self._checked_size(int.from_bytes(chunk[start : start + 4], "big"))
-            if available >= whole:
-                self._position = start + whole
-                if start == 0 and available == whole:
-                    return chunk
-                return chunk[start : start + whole]
-            self._wanted = whole
-        if available:
-            self._partial += memoryview(chunk)[start:]
-            if available < 8:
-                self._wanted = 0
-        self._chunk, self._position = b"", 0
-        return None
-
-    def _complete_partial(self) -> bytes | None:
+    def _gathered_frame(self) -> bytes | None:
+        """A frame that spans reads, once its last byte is here."""
         partial = self._partial
         if not self._wanted:
-            self._move(8 - len(partial))
+            self._gather(8 - len(partial))
             if len(partial) < 8:
                 return None
-            self._wanted = 4 + self._checked_size(int.from_bytes(partial[:4], "big"))
-        self._move(self._wanted - len(partial))
+            size = int.from_bytes(partial[:4], "big")
+            if not 4 <= size <= self._size_max:
+                raise self._refusal(size)
+            self._wanted = 4 + size
+        self._gather(self._wanted - len(partial))
         if len(partial) < self._wanted:
-            self._chunk, self._position = b"", 0  # all of it was taken
             return None
         frame = bytes(partial)
         partial.clear()
         self._wanted = 0
         return frame
 
-    def _move(self, count: int) -> None:
+    def _gather(self, count: int) -> None:
         """Move up to `count` bytes from the chunk to the partial frame."""
-        taken = self._chunk[self._position : self._position + count]
+        taken = memoryview(self._chunk)[self._position : self._position + count]
         self._partial += taken
         self._position += len(taken)
+        if self._position == len(self._chunk):
+            self._chunk, self._position = b"", 0  # a read that is used up must not be held
 
-    def _checked_size(self, size: int) -> int:
+    def _refusal(self, size: int) -> ProtocolError:
         # As an unsigned number a negative size is far above the limit too.
-        if size + 4 > self._frame_size_max:
-            raise FrameTooLarge(f"frame of {size} bytes, the limit is {self._frame_size_max}")
-        if size < 4:
-            raise ProtocolError(f"frame of {size} bytes")
-        return size
+        if size > self._size_max:
+            return FrameTooLarge(f"frame of {size} bytes, the limit is {self._size_max}")
+        return ProtocolError(f"frame of {size} bytes")

@@ -65,7 +65,11 @@ _COMMENT = re.compile(r"[ \t\f]*+[#!][^\r\n]*+(?:\r\n|\r|\n|\Z)")
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+    if "\\" not in text:
+        return text
+    # Escapes are UTF-16 units: two make one character, and half of one cannot be written again.
+    units = _ESCAPE.sub(_unescaped, text).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._is_flush_scheduled = False
         self._is_work_scheduled = False
         self._is_write_paused = False
+        self._is_reading_paused = False
         self._is_input_held = False
         self._is_stopping = False
         self._partial_bytes = 0
@@ -197,8 +198,11 @@ class Connection(asyncio.Protocol):
             self._drop_unread()
             return
         if isinstance(response, bytes):
-            self._put_bytes(response)
-            return
+            if len(response) <= self._limits.frame_size_max_bytes:
+                self._put_bytes(response)
+                return
+            remark = f"the answer is no frame: frame of {len(response)} bytes"
+            response = answer(request, ResponseCode.SYSTEM_ERROR, remark)
         try:
             self._put(response)
         except Exception as error:  # whatever a handler put into its answer, the peer gets one
@@ -316,8 +320,10 @@ class Connection(asyncio.Protocol):
             while not self._is_input_held:
                 command = self._decoder.next()
                 if command is None:
-                    self._note_partial_frame()
-                    if not self._is_stopping:
+                    size = self._decoder.partial_size
+                    if size or self._partial_bytes:
+                        self._note_partial_frame(size)
+                    if self._is_reading_paused and not self._is_stopping:
                         self._resume_reading()
                     break
                 if self._partial_bytes:
@@ -349,8 +355,7 @@ class Connection(asyncio.Protocol):
         if not self.is_closed:
             self._work()
 
-    def _note_partial_frame(self) -> None:
-        size = self._decoder.partial_size
+    def _note_partial_frame(self, size: int) -> None:
         if size and not self._partial_bytes:
             self._partial_since = self._received_at
         self._count_partial_bytes(size)
@@ -462,10 +467,12 @@ class Connection(asyncio.Protocol):
         return self._outbox_bytes + waiting
 
     def _pause_reading(self) -> None:
+        self._is_reading_paused = True
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
+        self._is_reading_paused = False
         transport = self._transport
         if transport is not None and not transport.is_closing() and not transport.is_reading():
             transport.resume_reading()

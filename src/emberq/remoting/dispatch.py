@@ -107,9 +107,8 @@ class Dispatcher:
         if self._hooks:
             response = parse_frame(result) if isinstance(result, bytes) else result
             tell_after(self._hooks, connection.peer, command, response)
-        if result is None or command.flag & ONEWAY_BIT:
-            return
-        connection.send_answer(command, result)
+        if result is not None and not command.flag & ONEWAY_BIT:
+            connection.send_answer(command, result)
 
 
 def _failure(command: Command, connection: "Connection", error: Exception) -> Command:

@@ -3,13 +3,14 @@
 import pytest
 
 from emberq.errors import FrameTooLarge, ProtocolError
-from emberq.protocol.command import RESPONSE_BIT, Command, HeaderEncoding
+from emberq.protocol.command import RESPONSE_BIT, Command, HeaderEncoding, answer
 from emberq.protocol.frame import (
     FRAME_SIZE_MAX_BYTES,
     FrameDecoder,
     encode_frame,
     encode_head,
     parse_frame,
+    success_frame,
 )
 from tests.golden.frames.vectors import (
     BINARY_REQUEST,
@@ -235,3 +236,14 @@ def test_the_buffer_grows_with_what_arrived_not_with_what_was_announced() -> Non
 def test_a_header_that_does_not_fit_its_length_field_is_refused() -> None:
     with pytest.raises(FrameTooLarge):
         encode_head(Command(remark="x" * (1 << 24)))
+
+
+@pytest.mark.parametrize("encoding", HeaderEncoding)
+@pytest.mark.parametrize("opaque", [0, 7, -1, (1 << 31) - 1])
+def test_the_frame_of_a_plain_success_is_that_of_its_answer(
+    opaque: int, encoding: HeaderEncoding
+) -> None:
+    request = Command(code=105, opaque=opaque, encoding=encoding)
+
+    for body in (b"", b"route"):
+        assert success_frame(request, body) == encode_frame(answer(request, body=body))

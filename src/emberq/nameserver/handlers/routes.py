@@ -8,9 +8,10 @@ from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
 from emberq.protocol.fastjson import Dialect
+from emberq.protocol.frame import success_frame
 from emberq.protocol.versions import V4_9_4
 from emberq.remoting.connection import Connection
-from emberq.remoting.registry import HandlerRegistry
+from emberq.remoting.registry import Answer, HandlerRegistry
 
 NO_ROUTE_REMARK = (
     "No topic route info in name server for the topic: {topic}\n"
@@ -41,7 +42,23 @@ class RouteHandlers:
         handler = self.get_route if self._ask_elsewhere is None else self.get_route_or_ask
         registry.add(RequestCode.GET_ROUTEINFO_BY_TOPIC, handler)
 
-    def get_route(self, command: Command, _: Connection) -> Command:
+    def get_route(self, command: Command, _: Connection) -> Answer:
+        found = self._find(command)
+        return success_frame(command, found) if isinstance(found, bytes) else found
+
+    async def get_route_or_ask(self, command: Command, _: Connection) -> Answer:
+        """Cluster-test mode: a topic that is not here may be in the product environment."""
+        found: bytes | Command | None = self._find(command)
+        if isinstance(found, Command):
+            topic = (command.fields or _NO_FIELDS).get("topic")
+            is_unknown = found.code == ResponseCode.TOPIC_NOT_EXIST
+            if not is_unknown or not topic or self._ask_elsewhere is None:
+                return found
+            found = await self._ask_elsewhere(topic) or found
+        return success_frame(command, found) if isinstance(found, bytes) else found
+
+    def _find(self, command: Command) -> bytes | Command:
+        """The body of a route, or the answer that says why there is none."""
         if not self._is_ready and not self._has_waited():
             return answer(command, ResponseCode.SYSTEM_ERROR, "name server not ready")
         fields = command.fields or _NO_FIELDS
@@ -54,17 +71,8 @@ class RouteHandlers:
             remark = NO_ROUTE_REMARK.format(topic=topic)
             return answer(command, ResponseCode.TOPIC_NOT_EXIST, remark)
         if "__ZONE_MODE" in fields and fields["__ZONE_MODE"].lower() == "true":
-            body = self._zone_body(topic, fields.get("__ZONE_NAME"), body)
-        return answer(command, body=body)
-
-    async def get_route_or_ask(self, command: Command, connection: Connection) -> Command:
-        """Cluster-test mode: a topic that is not here may be in the product environment."""
-        response = self.get_route(command, connection)
-        if response.code != ResponseCode.TOPIC_NOT_EXIST or self._ask_elsewhere is None:
-            return response
-        topic = (command.fields or _NO_FIELDS).get("topic")
-        body = await self._ask_elsewhere(topic) if topic else None
-        return response if body is None else answer(command, body=body)
+            return self._zone_body(topic, fields.get("__ZONE_NAME"), body)
+        return body
 
     def _has_waited(self) -> bool:
         config = self._config()

@@ -20,6 +20,7 @@ from emberq.protocol.bodies.registration import RegisterBrokerBody, encode_regis
 from emberq.protocol.bodies.topics import TopicTable
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, answer, new_request
+from emberq.protocol.frame import parse_frame
 from emberq.protocol.versions import CURRENT
 from emberq.remoting.connection import Connection
 from emberq.testing.local_nameserver import Broker
@@ -75,6 +76,8 @@ class Serving:
                 result = await result
         except RequestRejected as rejected:
             return answer(command, rejected.code, rejected.remark, rejected.fields)
+        if isinstance(result, bytes):
+            result = parse_frame(result)
         assert isinstance(result, Command)
         return result
 

@@ -73,6 +73,7 @@ async def raw_peer(
     """Connect. A small receive buffer makes a slow reader felt early."""
     sock = socket.socket()
     sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         if receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

@@ -5,7 +5,7 @@ import ssl
 
 from emberq.errors import ConnectFailed
 from emberq.remoting.connection import Connection
-from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.endpoint import Endpoint, check_port
 from emberq.remoting.tls_channel import TlsChannel
 
 
@@ -19,26 +19,31 @@ async def connect(
             server refuses a client's certificate only after that: the first call fails.)
     """
     loop = asyncio.get_running_loop()
+    connection: Connection | None = None
 
     def new_connection() -> Connection:
+        nonlocal connection
         channel = None
         if tls is not None:
             channel = TlsChannel(tls, server_side=False, server_name=host)
-        return Connection(endpoint, is_accepted=False, client_tls=channel)
+        connection = Connection(endpoint, is_accepted=False, client_tls=channel)
+        return connection
 
     try:
+        check_port(port)
         async with asyncio.timeout(endpoint.limits.connect_timeout_s):
-            _, connection = await loop.create_connection(new_connection, host, port)
             try:
+                _, connection = await loop.create_connection(new_connection, host, port)
                 await connection.established
             except BaseException:  # the time limit, or the caller was cancelled
-                connection.abort()
+                if connection is not None:
+                    connection.abandon()
                 raise
     except TimeoutError:
         raise ConnectFailed(
             f"no connection to {host}:{port} within {endpoint.limits.connect_timeout_s:g} s"
         ) from None
-    except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no host name
+    except (OSError, ValueError) as error:  # the second: no port, no host name
         reason = getattr(error, "strerror", None) or error
         raise ConnectFailed(f"no connection to {host}:{port}: {reason}") from None
     if connection.is_closed:

@@ -85,6 +85,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self.is_closed:  # abandoned while it was being made
+            self._transport.abort()
+            return
         self.peer = _address_text(transport.get_extra_info("peername"))
         connections = self._endpoint.connections
         if len(connections) >= self._limits.connections_max:
@@ -132,6 +135,8 @@ class Connection(asyncio.Protocol):
         self._schedule_work()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self.is_closed:
+            return
         self.is_closed = True
         self._outbox.clear()
         if self._timer is not None:
@@ -227,6 +232,11 @@ class Connection(asyncio.Protocol):
         self._drop_input()
         if self._transport is not None:
             self._transport.abort()
+
+    def abandon(self) -> None:
+        """Abort while it is being made: of that end uvloop tells nobody."""
+        self.abort()
+        self._loop.call_soon(self.connection_lost, None)
 
     # Life cycle, called by the server
 

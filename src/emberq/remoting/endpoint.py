@@ -19,6 +19,12 @@ def _ignore(_: "Connection") -> None:
     return None
 
 
+def check_port(port: int) -> None:
+    """uvloop takes the low 16 bits of any number, asyncio raises OverflowError."""
+    if not 0 <= port <= 65535:
+        raise ValueError("a port is a number from 0 to 65535")
+
+
 class Endpoint:
     """Handlers, limits and hooks, and the connections that share them."""
 

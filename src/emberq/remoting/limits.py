@@ -41,3 +41,8 @@ class RemotingLimits(Struct, frozen=True, kw_only=True):
     connect_timeout_s: float = 3.0
     # How long a stop waits for requests in flight and for answers to leave.
     stop_grace_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        low, high = self.write_buffer_low_bytes, self.write_buffer_high_bytes
+        if not 0 <= low <= high <= self.write_buffer_max_bytes:
+            raise ValueError(f"write buffer marks out of order: low {low}, high {high}")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from emberq.errors import ListenFailed
 from emberq.remoting.connection import Connection
-from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.endpoint import Endpoint, check_port
 from emberq.remoting.limits import RemotingLimits
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,11 @@ async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[t
     """
     loop = asyncio.get_running_loop()
     try:
+        check_port(port)
         server = await loop.create_server(
             lambda: Connection(endpoint), host, port, backlog=endpoint.limits.backlog
         )
-    except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no host name
+    except (OSError, ValueError) as error:  # the second: no port, no host name
         reason = getattr(error, "strerror", None) or str(error)
         raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
     watches = [asyncio.create_task(_sweep(endpoint))]

@@ -441,7 +441,10 @@ async def test_a_connection_with_a_request_at_work_is_not_idle() -> None:
 
 async def test_a_peer_that_does_not_read_is_overdue_after_its_time() -> None:
     connection, transport = open_connection(
-        write_buffer_high_bytes=10, write_stall_max_s=60, idle_max_s=1000
+        write_buffer_high_bytes=10,
+        write_buffer_low_bytes=0,
+        write_stall_max_s=60,
+        idle_max_s=1000,
     )
     transport.is_stuck = True
     connection.data_received(request(1))

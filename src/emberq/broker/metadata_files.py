@@ -1,0 +1,102 @@
+"""The broker's tables on disk: `config/*.json` in the official form, each with its `.bak`."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+
+from emberq.errors import ProtocolError, StoreDamaged
+from emberq.protocol.bodies.codec import decode_body
+from emberq.protocol.bodies.groups import GroupTable
+from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from emberq.protocol.bodies.topics import TopicTable
+from emberq.protocol.fastjson import write_pretty_json
+from emberq.stored_file import backup_of, replace_file
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Struct)
+
+
+class BloomFilterBits(Struct, frozen=True, kw_only=True):
+    """Positions that a subscription sets in the bit map of a queue's extension."""
+
+    bit_count: int = field(name="bitNum", default=0)
+    positions: list[int] = field(name="bitPos", default_factory=list)
+
+
+class FilterSubscription(Struct, frozen=True, kw_only=True):
+    """A group's SQL subscription of one topic, kept across restarts."""
+
+    bloom_filter: BloomFilterBits | None = field(name="bloomFilterData", default=None)
+    born_at_ms: int = field(name="bornTime", default=0)
+    client_version: int = field(name="clientVersion", default=0)
+    group: str | None = field(name="consumerGroup", default=None)
+    is_dead: bool = field(name="dead", default=False)
+    dead_at_ms: int = field(name="deadTime", default=0)
+    expression: str | None = None
+    expression_type: str | None = field(name="expressionType", default=None)
+    topic: str | None = None
+
+
+class TopicFilters(Struct, frozen=True, kw_only=True):
+    groups: dict[str, FilterSubscription] = field(name="groupFilterData", default_factory=dict)
+    topic: str | None = None
+
+
+class FilterTable(Struct, frozen=True, kw_only=True):
+    """consumerFilter.json."""
+
+    topics: dict[str, TopicFilters] = field(name="filterDataByTopic", default_factory=dict)
+
+
+class MetadataFile(Generic[T]):
+    """One table and its file."""
+
+    def __init__(self, path: Path, new: Callable[[], T]) -> None:
+        self.path = path
+        self._new = new
+
+    def load(self) -> T:
+        """The stored table, the one before it if the file is damaged, or an empty one.
+
+        Raises:
+            StoreDamaged: neither the file nor its predecessor can be read.
+        """
+        damage: list[str] = []
+        empty = self._new()
+        for candidate in (self.path, backup_of(self.path)):
+            try:
+                content = candidate.read_bytes()
+            except FileNotFoundError:
+                continue  # official brokers are without the file for a moment when they store it
+            except OSError as error:
+                raise StoreDamaged(f"{candidate}: {error.strerror or error}") from None
+            if not content.strip():
+                continue
+            try:
+                return decode_body(type(empty), content)
+            except ProtocolError as error:
+                damage.append(f"{candidate} cannot be read: {error}")
+                log.warning("metadata_damaged path=%s reason=%s", candidate, error)
+        if damage:
+            raise StoreDamaged("; ".join(damage))
+        return empty
+
+    def save(self, table: T) -> None:
+        """Store a table durably. Raises OSError, and leaves the file as it was."""
+        replace_file(self.path, write_pretty_json(table))
+
+
+class MetadataFiles:
+    """All tables of one store directory."""
+
+    def __init__(self, store_root: Path) -> None:
+        folder = store_root / "config"
+        self.topics = MetadataFile(folder / "topics.json", TopicTable)
+        self.groups = MetadataFile(folder / "subscriptionGroup.json", GroupTable)
+        self.consumer_offsets = MetadataFile(folder / "consumerOffset.json", ConsumerOffsetTable)
+        self.delay_offsets = MetadataFile(folder / "delayOffset.json", DelayOffsetTable)
+        self.filters = MetadataFile(folder / "consumerFilter.json", FilterTable)

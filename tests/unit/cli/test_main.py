@@ -1,0 +1,54 @@
+import subprocess
+import sys
+
+import pytest
+
+from emberq import __version__
+from emberq.cli.main import COMMANDS
+
+
+def emberq(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "emberq", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_the_version_is_one_line() -> None:
+    done = emberq("--version")
+
+    assert (done.returncode, done.stdout) == (0, f"emberq {__version__}\n")
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_every_command(option: str) -> None:
+    done = emberq(option)
+
+    assert done.returncode == 0
+    for name, (_, text) in COMMANDS.items():
+        assert name in done.stdout
+        assert text in done.stdout
+
+
+def test_help_imports_no_server() -> None:
+    program = (
+        "import sys\nfrom emberq.cli.main import emberq\n"
+        "try:\n    emberq(['--help'])\nexcept SystemExit:\n    pass\n"
+        "sys.exit('emberq.nameserver.server' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=False)
+
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["namesrv", "--nonsense"]])
+def test_a_wrong_command_line_is_refused(arguments: list[str]) -> None:
+    done = emberq(*arguments)
+
+    assert done.returncode == 2
+    assert "nonsense" in done.stderr
+    assert "Traceback" not in done.stderr

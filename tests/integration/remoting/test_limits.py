@@ -14,7 +14,7 @@ from emberq.remoting.registry import Answer
 from emberq.remoting.server import SWEEP_INTERVAL_MAX_S, _sweep_interval_s
 from tests.support.endpoints import ECHO, WORK, connected, echo, endpoint_of, serving
 from tests.support.raw_peer import RawPeer, raw_peer
-from tests.support.waiting import DEADLINE_S, until
+from tests.support.waiting import DEADLINE_S, loop_turns, until
 
 pytestmark = pytest.mark.integration
 
@@ -296,7 +296,8 @@ async def test_a_client_is_told_apart_from_a_stalled_server() -> None:
 async def test_the_lateness_of_the_loop_is_measured_and_passes() -> None:
     endpoint = endpoint_of()
     endpoint.registry.add(WORK, echo, wait_max_ms=100)
-    async with serving(endpoint), asyncio.timeout(DEADLINE_S):
+    async with serving(endpoint):
+        await loop_turns(3)  # the measuring has begun
         time.sleep(0.3)  # noqa: ASYNC251 - a handler that blocks the loop looks like this
 
         await until(lambda: endpoint.loop_lag_ms > 100)

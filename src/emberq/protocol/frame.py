@@ -16,6 +16,9 @@ FRAME_SIZE_MAX_BYTES = 16 * 1024 * 1024
 
 _PREFIX = Layout("!II")  # total length; encoding in the high byte, header length below it
 _HEADER_SIZE_MASK = 0x00FFFFFF
+# The largest real header carries 32 KiB of properties. Parsed, a header takes many times its size
+# in memory, so its own limit is far below a frame's.
+HEADER_SIZE_MAX_BYTES = 2 * 1024 * 1024
 _JSON, _BINARY = HeaderEncoding.JSON, HeaderEncoding.BINARY
 _SUCCESS_HEADER = encode_json_header(answer(Command())).replace(b'"opaque":0', b'"opaque":%d')
 
@@ -27,7 +30,7 @@ def encode_head(command: Command) -> bytes:
     else:
         header, kind = encode_binary_header(command), 1 << 24
     header_size = len(header)
-    if header_size > _HEADER_SIZE_MASK:
+    if header_size > HEADER_SIZE_MAX_BYTES:
         raise FrameTooLarge(f"header of {header_size} bytes")
     return _PREFIX.pack(4 + header_size + len(command.body), kind | header_size) + header
 
@@ -60,7 +63,7 @@ def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Comm
     header_start = start + 8
     header_end = header_start + (kind & _HEADER_SIZE_MASK)
     end = start + 4 + size
-    if header_end > end:
+    if header_end > end or header_end - header_start > HEADER_SIZE_MAX_BYTES:
         raise ProtocolError(f"header of {header_end - header_start} bytes in a frame of {size}")
     encoding = kind >> 24
     if encoding == 0:

@@ -6,6 +6,7 @@ from emberq.errors import FrameTooLarge, ProtocolError
 from emberq.protocol.command import RESPONSE_BIT, Command, HeaderEncoding, answer
 from emberq.protocol.frame import (
     FRAME_SIZE_MAX_BYTES,
+    HEADER_SIZE_MAX_BYTES,
     FrameDecoder,
     encode_frame,
     encode_head,
@@ -231,6 +232,14 @@ def test_the_buffer_grows_with_what_arrived_not_with_what_was_announced() -> Non
 
     assert decoder.next() is None
     assert decoder.partial_size == 24
+
+
+def test_a_header_far_larger_than_any_real_one_is_refused_before_it_is_parsed() -> None:
+    header = b'{"remark":"' + b"x" * HEADER_SIZE_MAX_BYTES + b'"}'
+    frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+
+    with pytest.raises(ProtocolError, match="header of"):
+        parse_frame(frame)
 
 
 def test_a_header_that_does_not_fit_its_length_field_is_refused() -> None:

@@ -1,0 +1,57 @@
+"""docs/compatibility.md tells the truth about every request code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from emberq.nameserver.config import NameServerConfig
+from emberq.nameserver.departures import Departures
+from emberq.nameserver.kv_store import KeyValueStore
+from emberq.nameserver.kv_table import KeyValueTable
+from emberq.nameserver.route_table import RouteTable
+from emberq.nameserver.server import name_server_handlers
+from emberq.nameserver.settings import Settings
+from emberq.protocol.codes import RequestCode
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+ROW = re.compile(r"^\| (\d+) \| (\w+) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+ROWS = [
+    (int(code), name, who, status, note)
+    for code, name, who, status, note in ROW.findall(PAGE.read_text())
+]
+# Requests that our servers send; nobody asks them of us.
+SENT = {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE}
+
+
+def handled_codes() -> set[int]:
+    """What all our servers together answer."""
+    table = RouteTable()
+    registry = name_server_handlers(
+        Settings(NameServerConfig()),
+        KeyValueStore(Path("unused"), KeyValueTable()),
+        table,
+        Departures(table, lambda: 1),
+    )
+    return set(registry.codes())
+
+
+def test_every_request_code_has_one_row_with_its_official_name() -> None:
+    assert sorted((code, name) for code, name, *_ in ROWS) == sorted(
+        (int(code), code.name) for code in RequestCode
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row[0]))
+def test_a_row_says_who_needs_it_and_how_far_it_is(row: tuple[int, str, str, str, str]) -> None:
+    _, _, who, status, note = row
+
+    assert who
+    assert status in ("done", "partly", "not")
+    assert note or status != "partly"
+
+
+def test_the_status_agrees_with_the_handlers() -> None:
+    offered = {code for code, _, _, status, _ in ROWS if status != "not"}
+
+    assert offered == handled_codes() | SENT

@@ -1,0 +1,365 @@
+"""The key index: from a topic and a key to the log offsets of messages that carry it.
+
+Files of equal size, each with a hash table whose entries are in log order; the newest one grows.
+Layout in docs/formats/index-file.md.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from emberq.errors import StoreDamaged
+from emberq.record.string_hash import index_hash
+from emberq.store.disk import Disk
+from emberq.store.dispatch import Dispatched
+from emberq.store.index_check import CheckedEntries
+from emberq.store.index_file import IndexFile
+from emberq.store.index_layout import (
+    NAME_DIGITS,
+    IndexHeader,
+    IndexShape,
+    compare_with_entries,
+    header_after,
+    read_header,
+)
+from emberq.store.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
+
+log = logging.getLogger(__name__)
+
+# Entries that wait to be written. Above it the index takes no more and falls behind.
+UNWRITTEN_MAX_BYTES = 64 * 1024 * 1024
+
+_TAG_MARK = "T#"  # brokers since 5.5 also index the tag, as the key `T#` and the tag
+
+
+class KeyIndex:
+    """Records are added on the loop's thread and written on the flusher's; any thread may find."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: Path,
+        *,
+        slots: int,
+        entries_max: int,
+        new_name: Callable[[], str],
+        is_writable: bool = True,
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._shape = IndexShape(slots, entries_max)
+        self._new_name = new_name
+        self._is_writable = is_writable
+        # Replaced, never changed in place, so that any thread may walk it. Oldest first.
+        self._files: tuple[IndexFile, ...] = ()
+        self._files_lock = Lock()  # guards replacing it: the loop adds, retention removes
+        # Records that start below this are indexed, or have nothing to index.
+        self.end_log_offset = 0
+        # The same for what a crash cannot take away, and the store time of its last entry.
+        self.durable_log_offset = 0
+        self.durable_timestamp_ms = 0
+        # Records were refused for lack of memory: call `resume` and add again from the end.
+        self.is_behind = False
+
+    # Opening and closing
+
+    def load(self, *, is_after_crash: bool, safe_log_offset: int) -> list[str]:
+        """Open the files and find out what they hold; returns what was wrong with them.
+
+        `safe_log_offset`: records that start below it were indexed and synced. After a crash
+        nothing else is believed: entries behind it, and from the first torn one on, are cut off.
+        Whatever happened, the index then holds exactly the records below `end_log_offset`.
+
+        Raises:
+            OSError
+        """
+        problems: list[str] = []
+        is_cut = is_after_crash and self._is_writable
+        for path in self._paths():
+            try:
+                self._files += (self._opened(path, is_compared=not is_cut),)
+            except StoreDamaged as damaged:
+                problems.append(str(damaged))
+                if self._is_writable:
+                    # Later files continue this one: without it they have a gap before them.
+                    self._remove_from(path, str(damaged))
+                    break
+        if is_cut:
+            problems += self._cut(safe_log_offset, is_complete=not problems)
+        else:
+            self.end_log_offset = self._end_of_entries()
+            # A full file may have been followed by one that is gone.
+            if self._files and not self._files[-1].is_full and not problems:
+                self.end_log_offset = max(self.end_log_offset, safe_log_offset)
+            if self._files and self._is_writable:
+                self._files[-1].load_slots()
+        self._note_durable(self.end_log_offset)
+        return problems
+
+    def close(self) -> None:
+        """Close the files; what is unwritten is lost."""
+        files, self._files = self._files, ()
+        for file in files:
+            file.close()
+
+    def _paths(self) -> list[Path]:
+        names = self._disk.list(self._folder)
+        return [
+            self._folder / name for name in names if name.isdigit() and len(name) == NAME_DIGITS
+        ]
+
+    def _opened(self, path: Path, *, is_compared: bool) -> IndexFile:
+        file = self._disk.open(path, is_writable=self._is_writable)
+        try:
+            header = read_header(file, self._shape)
+            if is_compared:
+                compare_with_entries(file, self._shape, header)
+        except BaseException:
+            file.close()
+            raise
+        return IndexFile(self._disk, path, self._shape, header=header, file=file)
+
+    def _remove_from(self, first: Path, reason: str) -> None:
+        """Remove a file and all that are newer, opened or not."""
+        for path in self._paths():
+            if path >= first:
+                log.warning("index_file_removed path=%s reason=%s", path, reason)
+                self._disk.remove(path)
+
+    def _end_of_entries(self) -> int:
+        for file in reversed(self._files):
+            if file.header.next_number > 1:
+                return file.header.end_log_offset + 1
+        return 0
+
+    def _note_durable(self, log_offset: int) -> None:
+        self.durable_log_offset = log_offset
+        if self._files:
+            self.durable_timestamp_ms = self._files[-1].written_header.end_timestamp_ms
+
+    # Cutting: while nothing else uses the index
+
+    def truncate(self, log_offset: int) -> None:
+        """Forget records that start at or behind an offset. Raises OSError."""
+        if log_offset < self.end_log_offset:
+            self.sync()
+            self._cut(log_offset, is_complete=True)
+            self._note_durable(self.end_log_offset)
+
+    def _cut(self, end_log_offset: int, *, is_complete: bool) -> list[str]:
+        """Keep what is intact and of records below an offset; returns what was not intact.
+
+        `is_complete`: no file is missing, so that records without an entry have none to have.
+        """
+        problems: list[str] = []
+        while self._files:
+            last = self._files[-1]
+            checked = last.check(end_log_offset)
+            if checked.damage:
+                problems.append(f"{last.path}: {checked.damage}")
+                is_complete = False
+            self._files = self._files[:-1]
+            last.close()
+            # An index without any file would seem to be lost, so the first one stays, empty.
+            if checked.header.next_number > 1 or not self._files:
+                self._files += (self._rewritten(last.path, checked),)
+                break
+            log.info("index_file_cut path=%s end=%d", last.path, end_log_offset)
+            self._disk.remove(last.path)
+        problems += self._compare_older_files()
+        has_all = is_complete and not problems and self._files
+        self.end_log_offset = end_log_offset if has_all else self._end_of_entries()
+        if self._files:
+            self._disk.sync_folder(self._folder)
+        return problems
+
+    def _rewritten(self, path: Path, checked: CheckedEntries) -> IndexFile:
+        """A file with the entries that stay, its slots and header made to agree with them."""
+        opened = self._disk.open(path, is_writable=True)
+        file = IndexFile(self._disk, path, self._shape, header=checked.header, file=opened)
+        file.rewrite_head(checked)
+        return file
+
+    def _compare_older_files(self) -> list[str]:
+        """Check what was synced long ago; a damaged file takes the newer ones with it."""
+        for index, file in enumerate(self._files[:-1]):
+            try:
+                file.compare_with_entries()
+            except StoreDamaged as damaged:
+                for newer in self._files[index:]:
+                    newer.close()
+                self._files = self._files[:index]
+                self._remove_from(file.path, str(damaged))
+                return [str(damaged)]
+        return []
+
+    # Adding: the loop's thread
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Memory that the flusher can free by writing."""
+        total = 0
+        for file in reversed(self._files):
+            if file.is_full and file.is_settled:
+                break
+            total += file.unwritten_bytes
+        return total
+
+    def add(self, records: list[Dispatched]) -> None:
+        """Index the keys of records that follow one another in the log; known ones are skipped.
+
+        Above UNWRITTEN_MAX_BYTES nothing is taken and `is_behind` says so.
+        """
+        if not records or self.is_behind:
+            return
+        if self.unwritten_bytes > UNWRITTEN_MAX_BYTES:
+            log.warning(
+                "index_behind end=%d unwritten=%d", self.end_log_offset, UNWRITTEN_MAX_BYTES
+            )
+            self.is_behind = True
+            return
+        keys: list[str] = []
+        owners: list[Dispatched] = []  # the record of each key
+        end_log_offset = self.end_log_offset
+        for record in records:
+            if record.log_offset < end_log_offset or not record.is_indexed:
+                continue
+            if (unique_key := record.unique_key) is not None:
+                keys.append(unique_key)
+                owners.append(record)
+            if text := record.keys:
+                words = [word for word in text.split(" ") if word] if " " in text else [text]
+                keys += words
+                owners += [record] * len(words)
+            if tags := record.tags:
+                keys.append(_TAG_MARK + tags)
+                owners.append(record)
+        if not self._files:
+            self._start_file()  # also without keys: no file would mean that the index was lost
+        for at in range(0, len(keys), KEYS_AT_ONCE_MAX):
+            some = owners[at : at + KEYS_AT_ONCE_MAX]
+            topics = [record.topic for record in some]
+            self._append(
+                index_hashes(topics, keys[at : at + KEYS_AT_ONCE_MAX]),
+                [record.log_offset for record in some],
+                [record.stored_at_ms for record in some],
+            )
+        self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
+
+    def resume(self) -> None:
+        """Take records again, from `end_log_offset` on."""
+        self.is_behind = False
+
+    def _append(self, hashes: list[int], log_offsets: list[int], times_ms: list[int]) -> None:
+        while hashes:
+            file = self._files[-1]
+            if file.is_full:
+                file = self._start_file()
+            room = file.room
+            file.append(hashes[:room], log_offsets[:room], times_ms[:room])
+            hashes, log_offsets, times_ms = hashes[room:], log_offsets[room:], times_ms[room:]
+
+    def _start_file(self) -> IndexFile:
+        """Begin a file in memory; the flusher makes it on disk."""
+        name = self._new_name()
+        header = IndexHeader()
+        if self._files:
+            last = self._files[-1]
+            header = header_after(last.header)
+            if name <= last.path.name:  # the clock was put back, or files fill within one tick
+                name = f"{int(last.path.name) + 1:0{NAME_DIGITS}d}"
+        file = IndexFile(self._disk, self._folder / name, self._shape, header=header)
+        with self._files_lock:
+            self._files += (file,)
+        return file
+
+    # Writing: the flusher's thread
+
+    def write(self) -> int:
+        """Move new entries to the files and finish full files; returns the bytes written.
+
+        Slots and header of the file that grows wait for `sync`: official brokers believe a file
+        after a crash if its header is not newer than the checkpoint.
+
+        Raises:
+            OSError
+        """
+        written = 0
+        for file in self._files:
+            if not file.is_settled:
+                written += file.write_entries()
+                if file.is_full:
+                    written += file.write_head()
+                    file.release_slots()
+        return written
+
+    def sync(self) -> None:
+        """Make everything durable that was added before the call. Raises OSError."""
+        end_log_offset = self.end_log_offset
+        files = self._files
+        is_new_in_folder = False
+        for file in files:
+            if not file.is_settled:
+                file.write_entries()
+                file.write_head()
+                file.sync()
+                file.release_slots()
+            is_new_in_folder |= file.is_new_in_folder
+        if is_new_in_folder:
+            self._disk.sync_folder(self._folder)
+            for file in files:
+                file.is_new_in_folder = False
+        self.durable_log_offset = end_log_offset
+        if files:
+            self.durable_timestamp_ms = files[-1].written_header.end_timestamp_ms
+
+    # Finding: any thread
+
+    def find(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Log offsets of records with a key, stored within a time range, newest first.
+
+        Times count in seconds, and other keys may have the same hash: compare the records. May
+        wait for the disk. Raises OSError.
+        """
+        key_hash = index_hash(f"{topic}#{key}")
+        found: list[int] = []
+        for file in reversed(self._files):
+            if not file.hold():
+                continue
+            try:
+                header = file.header
+                if begin_ms <= header.end_timestamp_ms and end_ms >= header.begin_timestamp_ms:
+                    found += file.find(key_hash, max_count - len(found), begin_ms, end_ms)
+            finally:
+                file.let_go()
+            if header.begin_timestamp_ms < begin_ms or len(found) >= max_count:
+                break
+        return found
+
+    def find_tag(
+        self, topic: str, tag: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> list[int]:
+        """The same by tag, for messages that were indexed by brokers since 5.5."""
+        return self.find(topic, _TAG_MARK + tag, max_count, begin_ms, end_ms)
+
+    @property
+    def last_indexed(self) -> tuple[int, int]:
+        """Store time and log offset of the newest record with a key; zeros if there is none."""
+        if not self._files:
+            return 0, 0
+        header = self._files[-1].header
+        return header.end_timestamp_ms, header.end_log_offset
+
+    # Retention
+
+    def remove_before(self, log_min_offset: int) -> None:
+        """Remove files of which no record is left in the log, never the newest. Raises OSError."""
+        for file in self._files[:-1]:
+            if file.header.end_log_offset >= log_min_offset or not file.is_settled:
+                break
+            with self._files_lock:
+                self._files = self._files[1:]
+            log.info("index_file_expired path=%s", file.path)
+            file.close()
+            self._disk.remove(file.path)

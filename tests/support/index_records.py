@@ -47,13 +47,11 @@ def index_in(
     entries_max: int = 20,
     names: Iterable[str] | None = None,
     is_writable: bool = True,
+    is_loaded: bool = True,
 ) -> KeyIndex:
-    """An index that is not loaded; its files are named by numbers unless names are given."""
-    known = (
-        itertools.count(len(list(folder.glob("*"))) + 1) if folder.exists() else itertools.count()
-    )
-    given = iter(names) if names is not None else (f"{number:017d}" for number in known)
-    return KeyIndex(
+    """An index; its files are named by numbers unless names are given."""
+    given = iter(names if names is not None else (f"{n:017d}" for n in itertools.count(1)))
+    index = KeyIndex(
         disk or RealDisk(),
         folder,
         slots=slots,
@@ -61,11 +59,8 @@ def index_in(
         new_name=lambda: next(given),
         is_writable=is_writable,
     )
-
-
-def empty_index_in(folder: Path, **options: object) -> KeyIndex:
-    index = index_in(folder, **options)  # type: ignore[arg-type]  # handed on as they are
-    index.load(is_after_crash=False, safe_log_offset=0)
+    if is_loaded:
+        assert index.load(is_after_crash=False, safe_log_offset=0) == []
     return index
 
 

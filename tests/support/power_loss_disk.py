@@ -107,5 +107,5 @@ class _TrackedFile:
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for one example of a property test, in memory where the system has such."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
+    memory = Path("/dev/shm")
     return tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)

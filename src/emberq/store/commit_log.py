@@ -44,15 +44,18 @@ class CommitLog:
         Raises:
             StoreDamaged: a file is not of the configured size, or one is missing in between.
         """
-        for name in self._disk.list(self._folder):
+        names = [
+            name
+            for name in self._disk.list(self._folder)
+            if name.isdigit() and len(name) == NAME_DIGITS
+        ]
+        for name in names:
             path = self._folder / name
-            if not name.isdigit() or len(name) != NAME_DIGITS:
-                continue
             size = self._disk.size_of(path)
-            if size == 0:
-                self._disk.remove(path)  # made, but never given its size
-                continue
             if size != self.segment_size:
+                if is_writable and name == names[-1] and self._is_unfinished(path, size):
+                    self._disk.remove(path)
+                    break
                 raise StoreDamaged(
                     f"{path} has {size} bytes, mappedFileSizeCommitLog is {self.segment_size}"
                 )
@@ -62,6 +65,24 @@ class CommitLog:
             self._add(start, self._disk.open_mapped(path, is_writable=is_writable))
         starts = self._chain[0]
         self.end = starts[-1] + self.segment_size if starts else 0
+
+    def _is_unfinished(self, path: Path, size: int) -> bool:
+        """Whether a file was being made when the process died: short, and never written to."""
+        if size == 0:
+            return True
+        if size > self.segment_size:
+            return False
+        file = self._disk.open(path, is_writable=False)
+        try:
+            position = file.next_written(0)
+            while position is not None and position < size:
+                chunk = file.read(position, _ERASE_CHUNK_BYTES)
+                if chunk.strip(b"\0"):
+                    return False
+                position = file.next_written(position + len(chunk))
+        finally:
+            file.close()
+        return True
 
     def open_for_append(self) -> None:
         """Begin to take records at `end`, which recovery has set."""
@@ -133,11 +154,10 @@ class CommitLog:
         """Write bytes of another broker's log where they stand there.
 
         Raises:
-            StoreError: they do not continue this log.
+            StoreError: they do not continue this log; an empty one begins where a segment does.
+            OSError: the next segment cannot be made.
         """
-        if not self._chain[0]:
-            self.end = offset - offset % self.segment_size
-            self.roll()
+        if not self._chain[0] and offset % self.segment_size == 0:
             self.end = offset
         if offset != self.end:
             raise StoreError(
@@ -152,13 +172,20 @@ class CommitLog:
             position += len(part)
 
     def truncate(self, offset: int) -> None:
-        """Forget everything from `offset` on, also what an earlier life left behind it."""
+        """Forget everything from `offset` on, also what an earlier life left behind it.
+
+        Raises:
+            StoreError: the log begins later.
+        """
         starts, segments = self._chain
+        if offset < self.min_offset:
+            raise StoreError(f"the log begins at {self.min_offset}, it cannot end at {offset}")
+        if self._allocator is not None:
+            self._allocator.forget()
         kept = max(1, bisect_right(starts, offset - 1)) if starts else 0
         self._chain = (starts[:kept], segments[:kept])
-        for segment in segments[kept:]:
-            segment.close()
-            self._disk.remove(segment.path)
+        for segment in reversed(segments[kept:]):
+            self._remove(segment.path)
         self.end = offset
         found = self.segment_at(offset)
         if found is not None:
@@ -167,6 +194,13 @@ class CommitLog:
         if self._allocator is not None:
             self._activate_end()
 
+    def sync(self, offset: int) -> None:
+        """Make everything from `offset` on durable, and what `truncate` erased. Raises OSError."""
+        starts, segments = self._chain
+        for start, segment in zip(starts, segments, strict=True):
+            if start + self.segment_size > offset:
+                segment.sync()
+
     def remove_first(self) -> Path | None:
         """Delete the oldest segment, never the active one; readers keep what they hold."""
         starts, segments = self._chain
@@ -174,13 +208,18 @@ class CommitLog:
             return None
         self._chain = (starts[1:], segments[1:])
         # Not closed: a thread may be reading it. The last reference closes it.
-        self._disk.remove(segments[0].path)
+        self._remove(segments[0].path)
         return segments[0].path
 
     @property
     def first_path(self) -> Path | None:
         segments = self._chain[1]
         return segments[0].path if segments else None
+
+    def _remove(self, path: Path) -> None:
+        """One at a time: after a power failure the row of files must not have a hole."""
+        self._disk.remove(path)
+        self._disk.sync_folder(self._folder)
 
     # Reading
 
@@ -216,7 +255,8 @@ class CommitLog:
 
 def _erase(segment: MappedFile, position: int) -> None:
     zeros = bytes(_ERASE_CHUNK_BYTES)
-    while position < segment.size:
+    while (found := segment.next_written(position)) is not None and found < segment.size:
+        position = max(found, position)
         chunk = segment.view[position : position + _ERASE_CHUNK_BYTES]
         if chunk != zeros[: len(chunk)]:
             segment.write(position, zeros[: len(chunk)])

@@ -64,12 +64,13 @@ class ConsumeQueue:
         log_end = log_offset + size
         if log_end <= self.log_end_offset or queue_offset < self.end_offset:
             return False
+        entry = ENTRY.pack(log_offset, size, tag_code)
         if queue_offset > self.end_offset:
-            self._fill_gap(queue_offset)
+            self._fill_gap(queue_offset, entry)
         if self._tail is None:
             self._tail = (self.end_offset, bytearray())
         tail = self._tail[1]
-        tail += ENTRY.pack(log_offset, size, tag_code)
+        tail += entry
         self.end_offset = queue_offset + 1
         self.log_end_offset = log_end
         if self.next_offset <= queue_offset:  # only records that this process did not put
@@ -78,17 +79,21 @@ class ConsumeQueue:
             self._trim()
         return True
 
-    def _fill_gap(self, queue_offset: int) -> None:
+    def _fill_gap(self, queue_offset: int, entry: bytes) -> None:
         """Entries between are missing: a queue that begins later, or records that are lost."""
+        filler = entry
         if self.end_offset == 0:
             # The first file is filled from its start; files before it never existed.
             first = queue_offset - queue_offset % self._entries_per_file
             self.end_offset = self.written_offset = first
             self.min_offset = queue_offset
             self._tail = None
+            filler = FILLER
         if self._tail is None:
             self._tail = (self.end_offset, bytearray())
-        self._tail[1].extend(FILLER * (queue_offset - self.end_offset))
+        # In the midst of a queue a hole leads to the message behind it, which keeps the order that
+        # searches rely on; the official filler would make official readers skip a whole segment.
+        self._tail[1].extend(filler * (queue_offset - self.end_offset))
         self.end_offset = queue_offset
 
     @property
@@ -108,31 +113,22 @@ class ConsumeQueue:
                 at = (offset - start) * ENTRY_SIZE
                 return bytes(tail[at : at + count * ENTRY_SIZE])
         cached = self._files.read_cached(self.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
-        if cached is None or self._tail is None:
-            return cached
-        return self._overlaid(offset, cached)
+        return None if cached is None else _overlaid(offset, cached, self._tail)
+
+    def is_in_memory(self, offset: int) -> bool:
+        """Whether the entry at `offset` was made by this process: no disk can have changed it."""
+        return self._tail is not None and offset >= self._tail[0]
 
     def entries_from_disk(self, offset: int, count: int) -> bytes:
         """The same in a thread; may wait."""
         count = min(count, self.end_offset - offset)
         if count <= 0:
             return b""
+        pair = self._tail  # before the files: what leaves the tail has been written
         content = self._files.read(self.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
         if len(content) < count * ENTRY_SIZE:
             content += bytes(count * ENTRY_SIZE - len(content))
-        return self._overlaid(offset, content)
-
-    def _overlaid(self, offset: int, content: bytes) -> bytes:
-        """File content, with what is newer in memory on top."""
-        if self._tail is None:
-            return content
-        start, tail = self._tail
-        end = offset + len(content) // ENTRY_SIZE
-        if end <= start:
-            return content
-        kept = content[: max(start - offset, 0) * ENTRY_SIZE]
-        first = max(offset - start, 0)
-        return kept + bytes(tail[first * ENTRY_SIZE : (end - start) * ENTRY_SIZE])
+        return _overlaid(offset, content, pair)
 
     # Flushing: called by the flusher's thread, so each step is one atomic operation
 
@@ -142,6 +138,7 @@ class ConsumeQueue:
         if pair is None:
             return written, b""
         start, tail = pair
+        written = max(written, start)  # a queue that has just begun later than at 0
         return written, bytes(tail[(written - start) * ENTRY_SIZE :])
 
     def write(self) -> int:
@@ -173,6 +170,7 @@ class ConsumeQueue:
     def reset(self, min_offset: int, end_offset: int, log_end_offset: int) -> None:
         """Take up the state that the files show."""
         self._tail = None
+        self._trim_above = 2 * TAIL_KEPT_MAX_BYTES
         self.min_offset = min_offset
         self.end_offset = self.written_offset = self.next_offset = end_offset
         self.log_end_offset = log_end_offset
@@ -186,8 +184,8 @@ class ConsumeQueue:
         """Skip entries of records that the log has deleted, and delete files of such entries."""
         for start in self._files.starts(self.folder)[:-1]:
             last = self._last_entry_of(start)
-            if last is None or last[0] >= log_min_offset:
-                break
+            if last is None or last[1] <= 0 or last[0] >= log_min_offset:
+                break  # a void is a damaged file: what else is in it can still be read
             self._files.remove(self.folder, start)
         starts = self._files.starts(self.folder)
         if not starts:
@@ -197,7 +195,7 @@ class ConsumeQueue:
             middle = (low + high) // 2
             content = self.entries_from_disk(middle, 1)
             log_offset, size, _ = ENTRY.unpack(content)
-            if size == FILLER_RECORD_SIZE or log_offset < log_min_offset:
+            if size == FILLER_RECORD_SIZE or (size > 0 and log_offset < log_min_offset):
                 low = middle + 1
             else:
                 high = middle
@@ -212,3 +210,16 @@ class ConsumeQueue:
     def destroy(self) -> None:
         self._files.remove_all(self.folder)
         self.reset(0, 0, -1)
+
+
+def _overlaid(offset: int, content: bytes, pair: tuple[int, bytearray] | None) -> bytes:
+    """Entries of the files, with what is newer in memory on top."""
+    if pair is None:
+        return content
+    start, tail = pair
+    end = offset + len(content) // ENTRY_SIZE
+    if end <= start:
+        return content
+    kept = content[: max(start - offset, 0) * ENTRY_SIZE]
+    first = max(offset - start, 0)
+    return kept + bytes(tail[first * ENTRY_SIZE : (end - start) * ENTRY_SIZE])

@@ -4,6 +4,7 @@ Tests replace this seam to fail calls and to forget unsynced pages, so no other 
 store opens, writes, syncs or removes a file.
 """
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ class DiskFile(Protocol):
 
     def read_cached(self, position: int, size: int) -> bytes | None:
         """Read without waiting for the disk; None if some of it is not in memory."""
+
+    def next_written(self, position: int) -> int | None:
+        """The first position from here on that may hold anything but zeros; None: there is none."""
 
     def sync(self) -> None:
         """Make all writes durable. Runs in a thread and lets other threads run."""
@@ -59,13 +63,16 @@ class Disk(Protocol):
     def exists(self, path: Path) -> bool: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Names in a folder, sorted; empty if it does not exist."""
+        """Names in a folder, sorted; empty if it does not exist or is none."""
 
     def size_of(self, path: Path) -> int: ...
 
     def modified_at_ms(self, path: Path) -> int: ...
 
     def remove(self, path: Path) -> None: ...
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder, and those above it that are missing, durably."""
 
     def remove_folder(self, folder: Path) -> None:
         """Remove an empty folder; one that is not empty stays."""
@@ -109,6 +116,16 @@ class _PlainFile:
         except OSError:  # not cached, or a file system that cannot tell
             return None
         return bytes(buffer) if count == size else None
+
+    def next_written(self, position: int) -> int | None:
+        if not hasattr(os, "SEEK_DATA"):
+            return position if position < self.size else None
+        try:
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only holes up to the end
+                return None
+            raise
 
     def sync(self) -> None:
         _sync_data(self._descriptor)
@@ -174,7 +191,7 @@ class RealDisk:
     def list(self, folder: Path) -> list[str]:
         try:
             return sorted(entry.name for entry in folder.iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def size_of(self, path: Path) -> int:
@@ -185,6 +202,12 @@ class RealDisk:
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+    def make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self.make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            self.sync_folder(folder.parent)
 
     def remove_folder(self, folder: Path) -> None:
         try:

@@ -21,6 +21,7 @@ class Dispatched(Struct, frozen=True, gc=False):
     unique_key: str | None
     keys: str | None
     is_indexed: bool
+    tags: str | None = None
 
 
 class Indexer(Protocol):
@@ -38,9 +39,20 @@ class Dispatcher:
     def __init__(self, index: Indexer | None) -> None:
         self._index = index
         self._queue_listeners: list[QueueListener] = []
+        # Queues with entries that their files lack. Only grows here, and only by whole calls into
+        # C: the flusher's thread takes out of it at the same time.
         self.dirty_queues: set[ConsumeQueue] = set()
-        self.dispatched_offset = 0  # log offset behind the last dispatched record
-        self.last_stored_at_ms = 0
+        # Log offset behind the last dispatched record and its store time: one pair, so that no
+        # thread sees one without the other.
+        self.reached = (0, 0)
+
+    @property
+    def dispatched_offset(self) -> int:
+        return self.reached[0]
+
+    @property
+    def last_stored_at_ms(self) -> int:
+        return self.reached[1]
 
     def on_queue_grown(self, listener: QueueListener) -> None:
         """Call `listener(queue, end_offset)` once per batch for each queue that grew."""
@@ -58,10 +70,10 @@ class Dispatcher:
                 grown.add(queue)
         if self._index is not None:
             self._index.add(records)
-        last = records[-1]
-        self.dispatched_offset = last.log_offset + last.size
-        self.last_stored_at_ms = last.stored_at_ms
+        # The flusher reads how far dispatch came before it looks for queues to write.
         self.dirty_queues.update(grown)
+        last = records[-1]
+        self.reached = (last.log_offset + last.size, last.stored_at_ms)
         for listener in self._queue_listeners:
             for queue in grown:
                 listener(queue, queue.end_offset)

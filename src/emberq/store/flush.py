@@ -13,6 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from emberq.errors import StoreFailed
 from emberq.store.commit_log import CommitLog
 from emberq.store.disk import PAGE_SIZE_BYTES
 
@@ -20,12 +21,15 @@ log = logging.getLogger(__name__)
 
 
 class SideFiles(Protocol):
-    """Queues and index: written often, synced rarely."""
+    """Queues and index: written often, synced rarely.
 
-    def write_side_files(self) -> None:
+    There may be very many; `in_between` is called often, for what cannot wait for all of them.
+    """
+
+    def write_side_files(self, in_between: Callable[[], None]) -> None:
         """Raises OSError."""
 
-    def sync_side_files(self, sync_log: Callable[[], None]) -> None:
+    def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
         """Make them durable, the log too, and note it in the checkpoint. Raises OSError."""
 
 
@@ -50,7 +54,7 @@ class Flusher:
         pace: FlushPace,
         *,
         on_flushed: Callable[[int], None],
-        on_failed: Callable[[OSError], None],
+        on_failed: Callable[[Exception], None],
     ) -> None:
         self._log = commit_log
         self._side_files = side_files
@@ -60,7 +64,8 @@ class Flusher:
         self._woken = threading.Condition()
         self._wanted = 0
         self._is_stopped = False
-        self._has_failed = False
+        self._cuts = 0
+        self.failure: Exception | None = None
         self.flushed_offset = commit_log.end
         self._thread = threading.Thread(target=self._run, name="emberq-flush", daemon=True)
 
@@ -74,16 +79,31 @@ class Flusher:
                 self._wanted = offset
                 self._woken.notify()
 
+    def cut_back(self, offset: int) -> None:
+        """The log is about to be cut: what is written behind `offset` from now on is not synced."""
+        with self._woken:
+            self._cuts += 1
+            self._wanted = min(self._wanted, offset)
+            self.flushed_offset = min(self.flushed_offset, offset)
+
     def stop(self) -> None:
-        """Sync everything, then end. Raises OSError if that fails."""
+        """Sync everything, then end.
+
+        Raises:
+            StoreFailed: not everything is durable, now or already before.
+        """
         with self._woken:
             self._is_stopped = True
             self._woken.notify()
         if self._thread.is_alive():
             self._thread.join()
-        if self._has_failed:
-            return
-        self._side_files.sync_side_files(self._sync_whole_log)
+        if self.failure is None:
+            try:
+                self._side_files.sync_side_files(self._sync_whole_log, _nothing)
+            except OSError as error:
+                self._fail(error)
+        if self.failure is not None:
+            raise StoreFailed(f"not everything is on disk: {self.failure}") from self.failure
 
     def _run(self) -> None:
         pace = self._pace
@@ -114,14 +134,20 @@ class Flusher:
                     self._flush_log(0 if is_thorough else pace.log_pages_min)
                 if now >= next_side:
                     next_side = now + pace.side_interval_ms / 1000
-                    self._side_files.write_side_files()
+                    self._side_files.write_side_files(self._sync_wanted)
                 if now >= next_side_thorough:
                     next_side_thorough = now + pace.side_thorough_interval_ms / 1000
-                    self._side_files.sync_side_files(self._sync_whole_log)
+                    self._side_files.sync_side_files(self._sync_whole_log, self._sync_wanted)
         except OSError as error:
-            self._has_failed = True
-            log.error("flush_failed reason=%s", error)  # noqa: TRY400 - the disk's, not ours
-            self._on_failed(error)
+            self._fail(error)
+        except Exception as error:
+            self._fail(error)  # or the store would go on without ever being durable
+            raise
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        log.error("flush_failed reason=%s", error)
+        self._on_failed(error)
 
     def _flush_log(self, pages_min: int) -> None:
         end = self._log.end
@@ -132,9 +158,13 @@ class Flusher:
     def _sync_whole_log(self) -> None:
         self._sync_log(self._log.end)
 
+    def _sync_wanted(self) -> None:
+        if self._wanted > self.flushed_offset:
+            self._sync_log(self._log.end)
+
     def _sync_log(self, end: int) -> None:
         """Sync every segment between what is durable and `end`."""
-        offset = self.flushed_offset
+        offset, cuts = self.flushed_offset, self._cuts
         while offset < end:
             found = self._log.segment_at(offset)
             if found is None:  # deleted by retention, which deletes only what is synced
@@ -143,9 +173,15 @@ class Flusher:
             segment, position = found
             segment.sync()
             offset += segment.size - position
-        if end > self.flushed_offset:
+        with self._woken:
+            if end <= self.flushed_offset or cuts != self._cuts:
+                return  # cut meanwhile: other bytes may stand there now
             self.flushed_offset = end
-            self._on_flushed(end)
+        self._on_flushed(end)
+
+
+def _nothing() -> None:
+    """Nobody waits while the store closes."""
 
 
 class FlushWaiters:
@@ -174,3 +210,9 @@ class FlushWaiters:
     def fail_all(self) -> None:
         while self._waiting:
             self._waiting.popleft()[2](False)
+
+    def fail_from(self, offset: int) -> None:
+        """The log was cut at `offset`: what was waited for behind it will never be durable."""
+        waiting = self._waiting
+        while waiting and waiting[-1][0] > offset:
+            waiting.pop()[2](False)

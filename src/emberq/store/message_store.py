@@ -26,6 +26,7 @@ from emberq.store.flush import Flusher, FlushPace, FlushWaiters
 from emberq.store.key_index import KeyIndex
 from emberq.store.log_scan import LogScan
 from emberq.store.queue_files import QueueFiles
+from emberq.store.queue_recovery import cut_to_log_end
 from emberq.store.queue_table import QueueTable
 from emberq.store.reader import EntryFilter, QueueReader, ReadLimits
 from emberq.store.recovery import Progress, Recovered, Recovery, dispatched_from
@@ -116,11 +117,18 @@ class MessageStore:
         root = self.config.root
         self._lock = DirectoryLock(root)
         try:
-            recovered = self._recover(root, progress)
+            self.log.load()
+            self.queues.load()
+            was_clean = not self._disk.exists(root / "abort")
+            # Before anything is changed: a recovery that is cut short must be done again.
+            self._write_abort()
+            for folder in (self.config.commit_log_folder, root / "consumequeue", root / "index"):
+                self._disk.make_folder(folder)
+            recovered = self._recover(root, was_clean, progress)
+            self.log.open_for_append()
         except BaseException:
             self._release()
             raise
-        self.log.open_for_append()
         self._flusher = Flusher(
             self.log,
             self,
@@ -129,22 +137,37 @@ class MessageStore:
             on_failed=self._failed_in_thread,
         )
         self._flusher.start()
-        (root / "abort").write_text(str(os.getpid()))
         self.refusal = ""
         return recovered
 
     def close(self) -> None:
-        """Write and sync everything, then mark the stop as clean. Raises OSError if it is not."""
+        """Write and sync everything, then mark the stop as clean.
+
+        Raises:
+            StoreFailed: the stop is not clean; the next start treats it as a crash.
+        """
         self.dispatch_now()
-        self.refusal = "the store is closed"
+        self.refusal = self.refusal or "the store is closed"
         try:
             if self._flusher is not None:
                 self._flusher.stop()
-                self._write_checkpoint()
-                (self.config.root / "abort").unlink(missing_ok=True)
+                self._disk.remove(self.config.root / "abort")
         finally:
+            self.poll()
+            self._waiters.fail_all()
             self._flusher = None
             self._release()
+
+    def _write_abort(self) -> None:
+        """The mark of a store in use, durable: without it the next start would trust too much."""
+        content = str(os.getpid()).encode()
+        file = self._disk.create_sparse(self.config.root / "abort", len(content))
+        try:
+            file.write(0, content.ljust(file.size))
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_folder(self.config.root)
 
     def _release(self) -> None:
         self.log.close()
@@ -155,30 +178,29 @@ class MessageStore:
             self._lock.release()
             self._lock = None
 
-    def _recover(self, root: Path, progress: Progress | None) -> Recovered:
-        was_clean = not (root / "abort").exists()
+    def _recover(self, root: Path, was_clean: bool, progress: Progress | None) -> Recovered:
         self._checkpoint = read_checkpoint(self._disk, root / "checkpoint")
-        self.log.load()
-        self.queues.load()
         if self.index is not None:
             self.index.load(
                 is_after_crash=not was_clean,
                 safe_log_offset=self._checkpoint.dispatched_offset,
             )
-        recovery = Recovery(self.log, self.queues, self._files, self.dispatcher, self._tag_codes)
+        recovery = Recovery(
+            self.log, self.queues, self._files, self.index, self._tag_codes, was_clean=was_clean
+        )
         recovered = recovery.run(
             self._checkpoint,
-            self.index,
-            was_clean=was_clean,
             is_crc_checked=self.config.check_crc_on_recover,
             progress=progress,
         )
-        self.dispatcher.dispatched_offset = self.log.end
         self._last_stored_at_ms = max(
-            self.dispatcher.last_stored_at_ms, self._checkpoint.log_timestamp_ms
+            recovered.last_stored_at_ms, self._checkpoint.log_timestamp_ms
         )
+        self.dispatcher.reached = (self.log.end, self._last_stored_at_ms)
+        self.reader.verified_from = recovered.scanned_from
         log.info(
-            "store_recovered clean=%s from=%d end=%d records=%d stop=%s cut_bytes=%d cut_queues=%d",
+            "store_recovered clean=%s from=%d end=%d records=%d stop=%s cut_bytes=%d cut_queues=%d"
+            " damages=%d",
             was_clean,
             recovered.scanned_from,
             recovered.log_end,
@@ -186,6 +208,7 @@ class MessageStore:
             recovered.stop.name,
             recovered.bytes_cut,
             recovered.queues_cut,
+            len(recovered.damages),
         )
         return recovered
 
@@ -226,18 +249,18 @@ class MessageStore:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
         if len(body) > self.config.max_message_size:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
-        queue = self.queues.get_or_add(topic, queue_id)
         is_queued = is_indexed = True
         if system_flag & TRANSACTION_MASK:
             kind = transaction_type(system_flag)
             is_queued = kind is TransactionType.COMMIT
             is_indexed = kind is not TransactionType.ROLLBACK
-        queue_offset = queue.next_offset if is_queued else 0
         stored_at_ms = self._store_time()
         commit_log = self.log
-        while True:
-            log_offset = commit_log.end
-            try:
+        try:
+            queue = self.queues.get_or_add(topic, queue_id)
+            queue_offset = queue.next_offset if is_queued else 0
+            while True:
+                log_offset = commit_log.end
                 record = _encode(
                     queue,
                     body,
@@ -253,15 +276,15 @@ class MessageStore:
                     reconsume_times,
                     prepared_offset,
                 )
-            except RecordError as error:
-                return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
-            size = len(record)
-            if size + BLANK_SIZE_MIN <= commit_log.room_left:
-                break
-            refused = self._make_room(size)
-            if refused is not None:
-                return refused
-        commit_log.append(record)
+                size = len(record)
+                if size + BLANK_SIZE_MIN <= commit_log.room_left:
+                    break
+                refused = self._make_room(size)
+                if refused is not None:
+                    return refused
+            commit_log.append(record)
+        except (RecordError, OSError) as error:
+            return self._failed_put(error)
         if is_queued:
             queue.next_offset = queue_offset + 1
         self._undispatched.append(
@@ -300,12 +323,12 @@ class MessageStore:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
         if not messages:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="an empty batch")
-        queue = self.queues.get_or_add(topic, queue_id)
         stored_at_ms = self._store_time()
-        while True:
-            log_offset = self.log.end
-            records: list[bytes] = []
-            try:
+        try:
+            queue = self.queues.get_or_add(topic, queue_id)
+            while True:
+                log_offset = self.log.end
+                records: list[bytes] = []
                 for number, message in enumerate(messages):
                     records.append(
                         _encode(
@@ -325,25 +348,27 @@ class MessageStore:
                         )
                     )
                     log_offset += len(records[-1])
-            except RecordError as error:
-                return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
-            size = log_offset - self.log.end
-            if size + BLANK_SIZE_MIN <= self.log.room_left:
-                break
-            refused = self._make_room(size)
-            if refused is not None:
-                return refused
-        return self._append_batch(queue, messages, records, stored_at_ms)
+                size = log_offset - self.log.end
+                if size + BLANK_SIZE_MIN <= self.log.room_left:
+                    break
+                refused = self._make_room(size)
+                if refused is not None:
+                    return refused
+            self.log.append(b"".join(records))
+        except (RecordError, OSError) as error:
+            return self._failed_put(error)
+        return self._note_batch(queue, messages, records, stored_at_ms)
 
-    def _append_batch(
+    def _note_batch(
         self,
         queue: ConsumeQueue,
         messages: Sequence[NewMessage],
         records: list[bytes],
         stored_at_ms: int,
     ) -> PutResult:
-        first_offset, log_offset = queue.next_offset, self.log.end
-        self.log.append(b"".join(records))
+        first_offset = queue.next_offset
+        end_offset = self.log.end
+        log_offset = end_offset - sum(map(len, records))
         offsets: list[int] = []
         for message, record in zip(messages, records, strict=True):
             self._undispatched.append(
@@ -370,7 +395,7 @@ class MessageStore:
             offsets[0],
             first_offset,
             stored_at_ms,
-            log_offset,
+            end_offset,
             len(records),
             "",
             tuple(offsets),
@@ -391,8 +416,7 @@ class MessageStore:
         scan = LogScan(self.log, self.dispatcher.dispatched_offset, limit, is_crc_checked=False)
         batch: list[Dispatched] = []
         for record in scan:
-            topic = record.topic.decode("utf-8", "replace")
-            batch.append(dispatched_from(record, topic, self.queues, self._tag_codes))
+            batch.append(dispatched_from(record, self.queues, self._tag_codes))
             if len(batch) >= RAW_DISPATCH_BATCH:
                 self.dispatcher.apply(batch)
                 batch = []
@@ -418,6 +442,36 @@ class MessageStore:
             log.error("segment_not_made reason=%s", error)  # noqa: TRY400 - the disk's, not ours
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error))
         return None
+
+    def _failed_put(self, error: RecordError | OSError) -> PutResult:
+        if isinstance(error, RecordError):
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
+        # Half a record may stand at the end of the log: nothing more may follow it.
+        self.refusal = f"the disk failed: {error}"
+        log.error("append_failed reason=%s", error)
+        return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
+
+    def truncate(self, offset: int) -> None:
+        """Forget everything from a log offset on: another broker's log went another way there.
+
+        Raises:
+            StoreError: the log begins later.
+            OSError
+        """
+        self.dispatch_now()
+        with self._side_lock:
+            for queue in self.queues:
+                if queue.log_end_offset > offset:
+                    queue.write()
+                    cut_to_log_end(queue, offset)
+            if self.index is not None:
+                self.index.truncate(offset)
+            self.log.truncate(offset)
+            if self._flusher is not None:
+                self._flusher.cut_back(offset)
+        dispatched_offset, stored_at_ms = self.dispatcher.reached
+        self.dispatcher.reached = (min(dispatched_offset, offset), stored_at_ms)
+        self._waiters.fail_from(offset)
 
     # Dispatch: once per turn of the loop
 
@@ -449,15 +503,15 @@ class MessageStore:
 
     @property
     def flushed_offset(self) -> int:
-        return self.log.end if self._flusher is None else self._flusher.flushed_offset
+        return 0 if self._flusher is None else self._flusher.flushed_offset
 
     def when_durable(self, offset: int, done: Callable[[PutStatus], None]) -> None:
         """Call `done` when the log is synced up to `offset`, or will not be in time."""
+        if self._flusher is not None and self._flusher.flushed_offset >= offset:
+            done(PutStatus.PUT_OK)
+            return
         if self._flusher is None or self.refusal:
             done(PutStatus.SERVICE_NOT_AVAILABLE)
-            return
-        if self._flusher.flushed_offset >= offset:
-            done(PutStatus.PUT_OK)
             return
         deadline = time.monotonic() + self.config.sync_flush_timeout / 1000
 
@@ -474,40 +528,38 @@ class MessageStore:
 
     def poll(self) -> None:
         """Serve waiters whose time has come; call it now and then, and without a loop always."""
-        self._waiters.release(self.flushed_offset)
+        if self._flusher is not None:
+            self._waiters.release(self._flusher.flushed_offset)
+            if self._flusher.failure is not None:
+                self._waiters.fail_all()
         self._waiters.expire(time.monotonic())
 
     def _flushed_in_thread(self, offset: int) -> None:
         if self._schedule_from_thread is not None:
             self._schedule_from_thread(lambda: self._waiters.release(offset))
 
-    def _failed_in_thread(self, error: OSError) -> None:
-        self.refusal = f"the disk failed: {error.strerror or error}"
+    def _failed_in_thread(self, error: Exception) -> None:
+        self.refusal = f"the disk failed: {error}"
         if self._schedule_from_thread is not None:
             self._schedule_from_thread(self._waiters.fail_all)
 
-    def write_side_files(self) -> None:
+    def write_side_files(self, in_between: Callable[[], None]) -> None:
         """Queues and index to their files; called by the flusher."""
         with self._side_lock:
-            dirty, self.dispatcher.dirty_queues = self.dispatcher.dirty_queues, set()
-            try:
-                for queue in dirty:
-                    queue.write()
-            except OSError:
-                self.dispatcher.dirty_queues |= dirty
-                raise
+            dirty = self.dispatcher.dirty_queues
+            for _ in range(len(dirty)):  # the loop may add more meanwhile
+                dirty.pop().write()
+                in_between()
             if self.index is not None:
                 self.index.write()
 
-    def sync_side_files(self, sync_log: Callable[[], None]) -> None:
+    def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
         """Everything that is dispatched now becomes durable, and the checkpoint says so."""
-        with self._side_lock:
-            dispatched_at_ms = self.dispatcher.last_stored_at_ms
-            dispatched_offset = self.dispatcher.dispatched_offset
-        self.write_side_files()
+        dispatched_offset, dispatched_at_ms = self.dispatcher.reached
+        self.write_side_files(in_between)
         sync_log()
         with self._side_lock:
-            self._files.sync()
+            self._files.sync(in_between)
             if self.index is not None:
                 self.index.sync()
             self._checkpoint = Checkpoint(

@@ -1,6 +1,7 @@
-"""Files of consume queues: sparse, of equal size, opened when needed and closed when many are."""
+"""Files of consume queues: sparse, of equal size, a bounded number of them open."""
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 
@@ -8,12 +9,14 @@ from emberq.store.disk import Disk, DiskFile
 
 NAME_DIGITS = 20
 OPEN_FILES_MAX = 1024
+_ERASE_CHUNK_BYTES = 256 * 1024
 
 
 class QueueFiles:
     """Opens queue files by path and start position; keeps a bounded number of them open.
 
-    Used by the loop and the flusher: a file that was closed behind one's back is opened again.
+    Used by the loop, the flusher and reading threads. Nobody waits for another one's disk: the
+    lock guards the tables only, and a file that was forgotten closes with its last user.
     """
 
     def __init__(self, disk: Disk, file_size: int, *, is_writable: bool = True) -> None:
@@ -21,16 +24,16 @@ class QueueFiles:
         self.disk = disk
         self._is_writable = is_writable
         self._open: OrderedDict[Path, DiskFile] = OrderedDict()
-        self._lock = Lock()  # guards the table of open files
         self._unsynced: set[Path] = set()
+        self._changed_folders: set[Path] = set()
+        self._lock = Lock()  # guards the three tables
 
     def read(self, folder: Path, position: int, size: int) -> bytes:
         """Bytes of a queue, waiting for the disk if need be; shorter where the files end."""
         parts: list[bytes] = []
         for path, at, count in self._ranges(folder, position, size):
             try:
-                with self._lock:
-                    part = self._opened(path).read(at, count)
+                part = self._opened(path).read(at, count)
             except FileNotFoundError:
                 break
             parts.append(part)
@@ -43,8 +46,7 @@ class QueueFiles:
         parts: list[bytes] = []
         for path, at, count in self._ranges(folder, position, size):
             try:
-                with self._lock:
-                    part = self._opened(path).read_cached(at, count)
+                part = self._opened(path).read_cached(at, count)
             except FileNotFoundError:
                 return None
             if part is None:
@@ -56,42 +58,55 @@ class QueueFiles:
         """Write entries, making files as needed. Raises OSError."""
         written = 0
         for path, at, count in self._ranges(folder, position, len(content)):
+            file = self._created(path)
             with self._lock:
-                self._created(path).write(at, content[written : written + count])
                 self._unsynced.add(path)
+            file.write(at, content[written : written + count])
             written += count
 
-    def sync(self) -> None:
-        """Make all that was written durable. Raises OSError."""
+    def sync(self, in_between: Callable[[], None]) -> None:
+        """Make all that was written durable. Raises OSError.
+
+        There may be many files: `in_between` is called after each, for what cannot wait so long.
+        """
         with self._lock:
             unsynced, self._unsynced = self._unsynced, set()
+            folders, self._changed_folders = self._changed_folders, set()
         for path in unsynced:
             try:
-                with self._lock:
-                    file = self._opened(path)
-                    self._open.pop(path)  # nobody closes it while it syncs
+                self._opened(path).sync()
             except FileNotFoundError:
                 continue  # deleted meanwhile
+            in_between()
+        for folder in folders:
             try:
-                file.sync()
-            except OSError:
-                self._unsynced |= unsynced
-                raise
-            finally:
-                self._keep(path, file)
+                self.disk.sync_folder(folder)
+            except FileNotFoundError:
+                continue
+            in_between()
 
     def starts(self, folder: Path) -> list[int]:
         """Byte positions at which the files of a queue start."""
         names = self.disk.list(folder)
         return [int(name) for name in names if name.isdigit() and len(name) == NAME_DIGITS]
 
+    def sizes(self, folder: Path) -> list[int]:
+        return [self.disk.size_of(self._path(folder, start)) for start in self.starts(folder)]
+
+    def is_written_after(self, folder: Path, position: int) -> bool:
+        """Whether anything but zeros stands behind a position."""
+        return any(
+            any(True for _ in self._written(self._path(folder, start), max(position - start, 0)))
+            for start in self.starts(folder)
+            if start + self.file_size > position
+        )
+
     def remove(self, folder: Path, start: int) -> None:
-        path = folder / f"{start:0{NAME_DIGITS}d}"
+        path = self._path(folder, start)
         with self._lock:
-            file = self._open.pop(path, None)
+            self._open.pop(path, None)
             self._unsynced.discard(path)
-            if file is not None:
-                file.close()
+            self._changed_folders.add(folder)
         self.disk.remove(path)
 
     def remove_all(self, folder: Path) -> None:
@@ -99,14 +114,21 @@ class QueueFiles:
             self.remove(folder, start)
         self.disk.remove_folder(folder)
         self.disk.remove_folder(folder.parent)
+        with self._lock:
+            self._changed_folders |= {folder.parent, folder.parent.parent}
 
     def erase_after(self, folder: Path, position: int) -> None:
-        """Zero what stands behind a position: it would be read as entries after a restart."""
-        for start in self.starts(folder):
-            if start >= position:
+        """Zero what stands behind a position: it would be read as entries after a restart.
+
+        The first file stays, though empty: it tells where the queue begins.
+        """
+        starts = self.starts(folder)
+        for start in reversed(starts):
+            if start >= position and start != starts[0]:
                 self.remove(folder, start)
             elif start + self.file_size > position:
-                self._erase_tail(folder, position, start + self.file_size)
+                for at, size in self._written(self._path(folder, start), max(position - start, 0)):
+                    self.write(folder, start + at, bytes(size))
 
     def close(self) -> None:
         with self._lock:
@@ -114,51 +136,56 @@ class QueueFiles:
                 file.close()
             self._open.clear()
 
-    def _erase_tail(self, folder: Path, position: int, end: int) -> None:
-        step = 256 * 1024
-        while position < end:
-            content = self.read(folder, position, min(step, end - position))
+    def _written(self, path: Path, at: int) -> Iterator[tuple[int, int]]:
+        """Positions and sizes of pieces of a file that are not all zeros, from `at` on."""
+        file = self._opened(path)
+        while (found := file.next_written(at)) is not None:
+            at = max(at, found)
+            content = file.read(at, _ERASE_CHUNK_BYTES)
             if not content:
                 return
             if content.strip(b"\0"):
-                self.write(folder, position, bytes(len(content)))
-            position += len(content)
+                yield at, len(content)
+            at += len(content)
 
     def _ranges(self, folder: Path, position: int, size: int) -> list[tuple[Path, int, int]]:
         ranges = []
         while size > 0:
             at = position % self.file_size
             count = min(size, self.file_size - at)
-            ranges.append((folder / f"{position - at:0{NAME_DIGITS}d}", at, count))
+            ranges.append((self._path(folder, position - at), at, count))
             position += count
             size -= count
         return ranges
 
+    @staticmethod
+    def _path(folder: Path, start: int) -> Path:
+        return folder / f"{start:0{NAME_DIGITS}d}"
+
     def _opened(self, path: Path) -> DiskFile:
-        file = self._open.get(path)
-        if file is None:
-            file = self.disk.open(path, is_writable=self._is_writable)
-            self._remember(path, file)
-        else:
-            self._open.move_to_end(path)
-        return file
+        with self._lock:
+            file = self._open.get(path)
+            if file is None:
+                file = self.disk.open(path, is_writable=self._is_writable)
+                self._remember(path, file)
+            else:
+                self._open.move_to_end(path)
+            return file
 
     def _created(self, path: Path) -> DiskFile:
-        file = self._open.get(path)
-        if file is None:
+        with self._lock:
+            file = self._open.get(path)
+            if file is not None and file.size >= self.file_size:
+                return file
+            if not self.disk.exists(path):
+                folder = path.parent
+                self._changed_folders |= {folder, folder.parent, folder.parent.parent}
             file = self.disk.create_sparse(path, self.file_size)
             self._remember(path, file)
-        return file
-
-    def _keep(self, path: Path, file: DiskFile) -> None:
-        with self._lock:
-            if path in self._open:
-                file.close()
-            else:
-                self._remember(path, file)
+            return file
 
     def _remember(self, path: Path, file: DiskFile) -> None:
         self._open[path] = file
+        self._open.move_to_end(path)
         while len(self._open) > OPEN_FILES_MAX:
-            _, oldest = self._open.popitem(last=False)
-            oldest.close()
+            self._open.popitem(last=False)

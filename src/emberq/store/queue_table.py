@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from emberq.errors import RecordError
+from emberq.record.layout import TOPIC_SIZE_MAX
 from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.queue_files import QueueFiles
 
@@ -23,8 +25,10 @@ class QueueTable:
         return self._queues.get((topic, queue_id))
 
     def get_or_add(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Raises RecordError if no folder can have such a name."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
+            _refuse_unsafe(topic, queue_id)
             folder = self._folder / topic / str(queue_id)
             queue = self._queues[topic, queue_id] = ConsumeQueue(
                 topic, queue_id, folder, self._files
@@ -48,3 +52,10 @@ class QueueTable:
     def remove(self, queue: ConsumeQueue) -> None:
         queue.destroy()
         self._queues.pop((queue.topic, queue.queue_id), None)
+
+
+def _refuse_unsafe(topic: str, queue_id: int) -> None:
+    """The topic names a folder: one flipped bit turns a dot into a slash."""
+    is_safe = topic not in ("", ".", "..") and not any(character in topic for character in "/\\\0")
+    if not is_safe or queue_id < 0 or len(topic.encode("utf-8", "replace")) > TOPIC_SIZE_MAX:
+        raise RecordError(f"no queue can be called {topic[:64]!r} {queue_id}")

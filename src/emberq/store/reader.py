@@ -1,17 +1,30 @@
-"""Reading messages of a queue, as they lie in the log."""
+"""Reading messages of a queue, as they lie in the log.
 
+What this process wrote, or checked when it opened, is served as it is. Everything else is compared
+with its queue entry and its checksum first; a damaged message is skipped and reported.
+"""
+
+import logging
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from emberq.record.layout import BytesLike
+from emberq.record.layout import SIZE_AND_MAGIC, BytesLike
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
+from emberq.store.consume_queue import ENTRY, FILLER_RECORD_SIZE, ConsumeQueue
+from emberq.store.record_check import is_record_of
 from emberq.store.results import ReadResult, ReadStatus
+
+log = logging.getLogger(__name__)
 
 # Entries looked at in one read, whatever the filter: 16,000 bytes of them, as official brokers do.
 SCAN_ENTRIES_MIN = 800
 _TAG_MASK = 0xFFFFFFFF
+# Damaged messages that are remembered, so that the log names each but once.
+DAMAGES_REMEMBERED_MAX = 1_000
+# A damaged entry may name any size: above this the record itself is asked first.
+SIZE_BELIEVED_MAX_BYTES = 1024 * 1024
 
 EntryFilter = Callable[[int], bool]
 
@@ -33,12 +46,22 @@ def tag_filter(codes: Collection[int]) -> EntryFilter:
     return accepts
 
 
+class _Wanted(NamedTuple):
+    """A message that an entry leads to."""
+
+    queue_offset: int
+    log_offset: int
+    size: int
+
+
 class QueueReader:
     """Reads without waiting where it can; says so where it cannot."""
 
     def __init__(self, commit_log: CommitLog, hot_window_bytes: int) -> None:
         self._log = commit_log
         self._hot_window = hot_window_bytes
+        self.verified_from = 0  # from this log offset on, recovery has compared all checksums
+        self._damages: set[int] = set()
 
     def read(
         self,
@@ -76,6 +99,7 @@ class QueueReader:
         outside = _outside(queue, offset)
         if outside is not None:
             return outside
+        is_ours = queue.is_in_memory(offset)
         count = max(SCAN_ENTRIES_MIN, limits.count_max)
         if may_wait:
             content = queue.entries_from_disk(offset, count)
@@ -84,70 +108,117 @@ class QueueReader:
             if cached is None:
                 return None
             content = cached
-        return self._collect(queue, offset, content, limits, accepts, may_wait=may_wait)
-
-    def _collect(
-        self,
-        queue: ConsumeQueue,
-        offset: int,
-        content: bytes,
-        limits: ReadLimits,
-        accepts: EntryFilter | None,
-        *,
-        may_wait: bool,
-    ) -> ReadResult | None:
-        ranges: list[list[int]] = []  # [log offset, size] of records that lie back to back
-        taken = size_taken = 0
-        was_removed = False
-        next_offset = offset
-        log_min = self._log.min_offset
-        for log_offset, size, tag_code in ENTRY.iter_unpack(content):
-            if log_offset < log_min:
-                was_removed = True
-                next_offset += 1
-                continue
-            if taken and (taken >= limits.count_max or size_taken + size > limits.size_max_bytes):
-                break
-            next_offset += 1
-            if accepts is not None and not accepts(tag_code):
-                continue
-            if ranges and sum(ranges[-1]) == log_offset:
-                ranges[-1][1] += size
-            else:
-                ranges.append([log_offset, size])
-            taken += 1
-            size_taken += size
-        parts = self._parts(ranges, may_wait=may_wait)
+        wanted, next_offset, was_removed = self._choose(offset, content, limits, accepts)
+        if is_ours:
+            parts = self._parts(wanted, may_wait=may_wait)
+        else:
+            parts = self._checked_parts(queue, wanted, may_wait=may_wait)
         if parts is None:
             return None
-        if taken:
+        if parts:
             status = ReadStatus.FOUND
         elif was_removed:
             status = ReadStatus.MESSAGE_WAS_REMOVING
-        elif len(content) < ENTRY_SIZE:
-            status = ReadStatus.OFFSET_FOUND_NULL
         else:
             status = ReadStatus.NO_MATCHED_MESSAGE
-        behind = bool(ranges) and self._log.end - ranges[-1][0] > self._hot_window
+        is_behind = bool(wanted) and self._log.end - wanted[-1].log_offset > self._hot_window
         return ReadResult(
             status,
             next_offset,
             queue.min_offset,
             queue.end_offset,
             tuple(parts),
-            taken,
-            size_taken,
-            behind,
+            len(wanted),
+            sum(map(len, parts)),
+            is_behind,
         )
 
-    def _parts(self, ranges: list[list[int]], *, may_wait: bool) -> list[BytesLike] | None:
+    def _choose(
+        self, offset: int, content: bytes, limits: ReadLimits, accepts: EntryFilter | None
+    ) -> tuple[list[_Wanted], int, bool]:
+        """The entries to serve, the offset to go on at, and whether deleted ones were passed."""
+        wanted: list[_Wanted] = []
+        size_taken = 0
+        was_removed = False
+        next_offset = offset
+        log_min, log_end, last = self._log.min_offset, self._log.end, -1
+        for log_offset, size, tag_code in ENTRY.iter_unpack(content):
+            if log_offset < log_min or size == FILLER_RECORD_SIZE:
+                was_removed = True
+                next_offset += 1
+                continue
+            if wanted and (
+                len(wanted) >= limits.count_max or size_taken + size > limits.size_max_bytes
+            ):
+                break
+            next_offset += 1
+            if accepts is not None and not accepts(tag_code):
+                continue
+            # A hole in the queue leads to the message behind it, which must not come twice.
+            if log_offset == last or size <= 0 or log_offset + size > log_end:
+                continue
+            wanted.append(_Wanted(next_offset - 1, log_offset, size))
+            last = log_offset
+            size_taken += size
+        return wanted, next_offset, was_removed
+
+    def _parts(self, wanted: list[_Wanted], *, may_wait: bool) -> list[BytesLike] | None:
+        """Bytes of messages; those that lie back to back in one part."""
         parts: list[BytesLike] = []
-        for log_offset, size in ranges:
+        for log_offset, size in _ranges(wanted):
             part = self.record_bytes(log_offset, size, may_wait=may_wait)
             if part is None:
                 return None
             parts += part
         return parts
+
+    def _checked_parts(
+        self, queue: ConsumeQueue, wanted: list[_Wanted], *, may_wait: bool
+    ) -> list[BytesLike] | None:
+        """The same for entries that come from disk; damaged messages leave `wanted`."""
+        intact: list[_Wanted] = []
+        for message in wanted:
+            is_intact = self._is_intact(queue, message, may_wait=may_wait)
+            if is_intact is None:
+                return None
+            if is_intact:
+                intact.append(message)
+            else:
+                self._report(queue, message)
+        wanted[:] = intact
+        return self._parts(wanted, may_wait=may_wait)
+
+    def _is_intact(self, queue: ConsumeQueue, message: _Wanted, *, may_wait: bool) -> bool | None:
+        """None if the disk would have to be waited for."""
+        queue_offset, log_offset, size = message
+        if size > SIZE_BELIEVED_MAX_BYTES:
+            head = self.record_bytes(log_offset, SIZE_AND_MAGIC.size, may_wait=may_wait)
+            if head is None:
+                return None
+            if b"".join(head)[:4] != size.to_bytes(4, "big"):
+                return False
+        content = self.record_bytes(log_offset, size, may_wait=may_wait)
+        if content is None:
+            return None
+        return len(content) == 1 and is_record_of(
+            queue,
+            queue_offset,
+            log_offset,
+            content[0],
+            is_crc_checked=log_offset < self.verified_from,
+        )
+
+    def _report(self, queue: ConsumeQueue, message: _Wanted) -> None:
+        if message.log_offset in self._damages or len(self._damages) >= DAMAGES_REMEMBERED_MAX:
+            return
+        self._damages.add(message.log_offset)
+        log.error(
+            "message_damaged topic=%s queue=%d offset=%d log_offset=%d",
+            queue.topic,
+            queue.queue_id,
+            message.queue_offset,
+            message.log_offset,
+        )
 
     def record_bytes(self, log_offset: int, size: int, *, may_wait: bool) -> list[BytesLike] | None:
         """Bytes of the log: views of what is hot, copies of the rest; None instead of waiting."""
@@ -158,7 +229,7 @@ class QueueReader:
                 return parts  # deleted since its entry was read
             segment, position = found
             count = min(size, segment.size - position)
-            if log_offset >= self._log.end - self._hot_window:
+            if log_offset >= max(self._log.end - self._hot_window, self.verified_from):
                 parts.append(segment.view[position : position + count])
             else:
                 content = segment.read_cached(position, count)
@@ -170,6 +241,21 @@ class QueueReader:
             log_offset += count
             size -= count
         return parts
+
+
+def _ranges(wanted: list[_Wanted]) -> list[tuple[int, int]]:
+    """Log offsets and sizes, one for messages that lie back to back."""
+    ranges: list[tuple[int, int]] = []
+    start = end = -1
+    for _, log_offset, size in wanted:
+        if log_offset != end:
+            if start >= 0:
+                ranges.append((start, end - start))
+            start = log_offset
+        end = log_offset + size
+    if start >= 0:
+        ranges.append((start, end - start))
+    return ranges
 
 
 def _outside(queue: ConsumeQueue, offset: int) -> ReadResult | None:

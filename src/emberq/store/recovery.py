@@ -1,36 +1,45 @@
 """What a store finds when it opens: where the log ends, and what queues and index lack."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
 
+from emberq.errors import RecordError
 from emberq.record.properties import find_stored_property
-from emberq.record.system_flag import TransactionType, transaction_type
+from emberq.record.system_flag import TRANSACTION_MASK, TransactionType, transaction_type
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_RECORD_SIZE, ConsumeQueue
-from emberq.store.dispatch import Dispatched, Dispatcher
-from emberq.store.log_scan import LogScan, ScannedRecord, ScanStop
+from emberq.store.consume_queue import ConsumeQueue
+from emberq.store.dispatch import Dispatched
+from emberq.store.log_scan import Damage, LogScan, ScannedRecord, ScanStop
 from emberq.store.queue_files import QueueFiles
+from emberq.store.queue_order import QueueLacksRecords, QueueOrder
+from emberq.store.queue_recovery import cut_back, cut_to_log_end, is_entry_of, recover_queue
 from emberq.store.queue_table import QueueTable
-from emberq.store.tag_codes import TagCodes
+from emberq.store.tag_codes import SCHEDULE_TOPIC, TagCodes
 
 log = logging.getLogger(__name__)
 
-# Files at the end of a queue that are read again after a crash, as official brokers do.
-FILES_READ_AGAIN = 3
-DISPATCH_BATCH = 512
-_CHUNK_ENTRIES = (200, 13_000)
+INDEX_BATCH = 512
+# Records after which queues and index are written, so that memory does not grow with the log.
+WRITE_AFTER_RECORDS = 32_768
+DAMAGES_LOGGED_MAX = 20
 
 Progress = Callable[[int, int], None]
 
 
-class IndexState(Protocol):
+class RecoveredIndex(Protocol):
+    """What recovery asks of the key index."""
+
     @property
     def end_log_offset(self) -> int:
-        """Records below this offset are indexed; -1 if the index is empty."""
+        """Records that start below it are indexed."""
+
+    def add(self, records: list[Dispatched]) -> None: ...
+
+    def write(self) -> int: ...
 
 
 class Recovered(Struct, frozen=True, kw_only=True):
@@ -45,6 +54,8 @@ class Recovered(Struct, frozen=True, kw_only=True):
     detail: str
     bytes_cut: int
     queues_cut: int
+    last_stored_at_ms: int
+    damages: tuple[Damage, ...] = ()
 
 
 class Recovery:
@@ -55,101 +66,216 @@ class Recovery:
         commit_log: CommitLog,
         queues: QueueTable,
         files: QueueFiles,
-        dispatcher: Dispatcher,
+        index: RecoveredIndex | None,
         tag_codes: TagCodes,
+        *,
+        was_clean: bool,
     ) -> None:
         self._log = commit_log
         self._queues = queues
         self._files = files
-        self._dispatcher = dispatcher
+        self._index = index
         self._tag_codes = tag_codes
-        self._topics: dict[bytes, str] = {}
+        self._was_clean = was_clean
+        # Queues whose next record needs no judgement.
+        self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._unwritten: set[ConsumeQueue] = set()
+        self._unindexed: list[Dispatched] = []
+        self._dispatched = 0
 
     def run(
         self,
         checkpoint: Checkpoint,
-        index: IndexState | None,
         *,
-        was_clean: bool,
         is_crc_checked: bool = True,
         progress: Progress | None = None,
     ) -> Recovered:
-        for queue in self._queues:
-            recover_queue(queue, self._files)
-        start = self._start(checkpoint, index, was_clean)
-        scan = LogScan(self._log, start, is_crc_checked=is_crc_checked)
-        scanned, dispatched = self._dispatch_again(scan, progress)
+        """Raises OSError."""
+        start = self._start(checkpoint)
+        whole_until = max(checkpoint.confirmed_offset, self._end_of_queues())
+        try:
+            scan, scanned, last = self._dispatch_from(start, whole_until, is_crc_checked, progress)
+        except QueueLacksRecords as lacking:
+            # Entries of records before the start are missing too.
+            log.warning("queue_rebuilt topic=%s queue=%d", *_name(lacking.queue))
+            lacking.queue.destroy()
+            start = self._log.min_offset
+            scan, scanned, last = self._dispatch_from(start, whole_until, is_crc_checked, progress)
         before = self._log.end
         self._log.truncate(scan.end.offset)
         cut = self._cut_queues()
         self._correct_min_offsets()
+        # Bytes of an earlier life may never have been synced, and what was erased is not yet.
+        self._log.sync(start)
+        for damage in scan.damages[:DAMAGES_LOGGED_MAX]:
+            log.error(
+                "log_damaged offset=%d size=%d: %s", damage.offset, damage.size, damage.detail
+            )
         return Recovered(
-            was_clean=was_clean,
+            was_clean=self._was_clean,
             scanned_from=start,
             log_end=self._log.end,
             records_scanned=scanned,
-            records_dispatched=dispatched,
+            records_dispatched=self._dispatched,
             stop=scan.end.stop,
             detail=scan.end.detail,
             bytes_cut=before - self._log.end,
             queues_cut=cut,
+            last_stored_at_ms=last,
+            damages=tuple(scan.damages),
         )
 
-    def _start(self, checkpoint: Checkpoint, index: IndexState | None, was_clean: bool) -> int:
+    # Where to start
+
+    def _start(self, checkpoint: Checkpoint) -> int:
         """Start of the segment from which queues and index may lack something."""
+        lacking = [
+            queue
+            for queue in self._queues
+            if not recover_queue(queue, self._files, was_clean=self._was_clean)
+        ]
+        for queue in lacking:
+            log.warning("queue_rebuilt topic=%s queue=%d", *_name(queue))
+            queue.destroy()
         starts = self._log.starts
-        if not starts:
-            return 0
-        dispatched = max((queue.log_end_offset for queue in self._queues), default=-1)
-        if index is not None:
-            dispatched = min(dispatched, index.end_log_offset)
-        if was_clean:
-            return max((s for s in starts if s <= dispatched), default=starts[0])
-        safe = checkpoint.safe_timestamp_ms
+        if not starts or lacking:
+            return self._log.min_offset
+        known = max((queue.log_end_offset for queue in self._queues), default=-1)
+        if self._index is not None:
+            known = min(known, self._index.end_log_offset)
+        if self._was_clean:
+            return max((start for start in starts if start <= known), default=starts[0])
+        start = self._start_after_crash(starts, known, checkpoint.safe_timestamp_ms)
+        for queue in self._queues:
+            cut_back(queue, start, self._log)
+        return start
+
+    def _start_after_crash(self, starts: list[int], known: int, safe_ms: int) -> int:
         for start in reversed(starts):
-            if start > dispatched and start != starts[0]:
+            if start > known:
                 continue
             first = next(iter(LogScan(self._log, start, is_crc_checked=False)), None)
-            if first is not None and 0 < first.stored_at_ms <= safe:
+            if first is not None and 0 < first.stored_at_ms <= safe_ms:
                 return start
         return starts[0]
 
-    def _dispatch_again(self, scan: LogScan, progress: Progress | None) -> tuple[int, int]:
-        """Give every record to queues and index once more; they ignore what they have."""
-        scanned = dispatched = 0
-        batch: list[Dispatched] = []
+    def _end_of_queues(self) -> int:
+        """Up to where queues prove that the log was whole: the end of a record that is still so."""
+        last = max(self._queues, key=lambda queue: queue.log_end_offset, default=None)
+        if last is None or last.log_end_offset < 0:
+            return 0
+        is_proof = is_entry_of(last, last.end_offset - 1, self._log)
+        return last.log_end_offset if is_proof else 0
+
+    # Dispatching again
+
+    def _dispatch_from(
+        self, start: int, whole_until: int, is_crc_checked: bool, progress: Progress | None
+    ) -> tuple[LogScan, int, int]:
+        """Give queues and index the records that they lack; returns number and last store time."""
+        scan = LogScan(self._log, start, is_crc_checked=is_crc_checked, whole_until=whole_until)
+        log_min = self._log.min_offset
+        order = QueueOrder(scan.damages, is_from_start=start == log_min, is_complete=log_min == 0)
+        deleted_until = self._deleted_until()
+        index = self._index
+        indexed_until = self._log.end if index is None else index.end_log_offset
+        known = self._known
+        scanned = last_stored_at_ms = 0
         for record in scan:
             scanned += 1
-            batch.append(self._dispatched(record))
-            if len(batch) >= DISPATCH_BATCH:
-                dispatched += self._apply(batch)
-                batch = []
+            if scanned % WRITE_AFTER_RECORDS == 0:
+                self._write()
                 if progress is not None:
                     progress(record.log_offset, self._log.end)
-        dispatched += self._apply(batch)
-        return scanned, dispatched
+            last_stored_at_ms = record.stored_at_ms
+            log_offset = record.log_offset
+            is_unindexed = log_offset >= indexed_until
+            queue = known.get((record.topic, record.queue_id))
+            if queue is None:
+                is_intact = self._judge(record, order, deleted_until)
+            elif log_offset < queue.log_end_offset:
+                is_intact = True
+            elif record.queue_offset == queue.end_offset and (
+                not record.system_flag & TRANSACTION_MASK
+            ):
+                is_intact = True
+                self._append(record, queue)
+            else:
+                is_intact = self._judge(record, order, deleted_until)
+            if is_unindexed and is_intact:
+                self._note_keys(record)
+        for queue, record in order.rest():
+            self._append(record, queue)
+        self._write()
+        return scan, scanned, last_stored_at_ms
 
-    def _apply(self, batch: list[Dispatched]) -> int:
-        fresh = [
-            item
-            for item in batch
-            if item.queue is None or item.log_offset >= item.queue.log_end_offset
-        ]
-        self._dispatcher.apply(batch)
-        return len(fresh)
+    def _judge(self, record: ScannedRecord, order: QueueOrder, deleted_until: int) -> bool:
+        """A record of a queue that is new to this walk, or whose offset is not the next.
 
-    def _dispatched(self, record: ScannedRecord) -> Dispatched:
-        topic = self._topics.get(record.topic)
-        if topic is None:
-            topic = self._topics[record.topic] = record.topic.decode("utf-8", "replace")
-        return dispatched_from(record, topic, self._queues, self._tag_codes)
+        Returns whether it is to be indexed."""
+        try:
+            topic = record.topic.decode()
+            queue = self._queues.get(topic, record.queue_id)
+            if queue is None:
+                if not self._queues.of_topic(topic) and (
+                    record.log_offset < deleted_until or order.is_of_deleted_topic(record)
+                ):
+                    return False
+                queue = self._queues.get_or_add(topic, record.queue_id)
+        except (UnicodeDecodeError, RecordError) as error:
+            order.note_damage(record, str(error))
+            return False
+        key = (record.topic, record.queue_id)
+        if not _is_queued(record) or record.log_offset < queue.log_end_offset:
+            self._known.setdefault(key, queue)
+            return True
+        accepted = order.accepted(record, queue)
+        for next_record in accepted:
+            self._append(next_record, queue)
+        if order.is_watched(queue):
+            self._known.pop(key, None)
+            return True
+        self._known[key] = queue
+        return record in accepted
+
+    def _deleted_until(self) -> int:
+        """Below it a record without any queue of its topic is one of a deleted topic."""
+        if not self._was_clean:
+            return 0
+        return max((queue.log_end_offset for queue in self._queues), default=0)
+
+    def _append(self, record: ScannedRecord, queue: ConsumeQueue) -> None:
+        self._dispatched += 1
+        tag_code = _tag_code(record, record.properties, self._tag_codes)
+        queue.append(record.queue_offset, record.log_offset, record.size, tag_code)
+        self._unwritten.add(queue)
+
+    def _note_keys(self, record: ScannedRecord) -> None:
+        if self._index is not None:
+            self._unindexed.append(dispatched_from(record, self._queues, self._tag_codes))
+            if len(self._unindexed) >= INDEX_BATCH:
+                self._index.add(self._unindexed)
+                self._unindexed = []
+
+    def _write(self) -> None:
+        """Move what was dispatched to the files; entries in memory are those of this process."""
+        for queue in self._unwritten:
+            queue.write()
+            queue.release()
+        self._unwritten.clear()
+        if self._index is not None:
+            self._index.add(self._unindexed)
+            self._unindexed = []
+            self._index.write()
+
+    # Afterwards
 
     def _cut_queues(self) -> int:
         """Remove entries of records that the log does not have."""
         cut = 0
         for queue in self._queues:
             if queue.log_end_offset > self._log.end:
-                truncate_queue(queue, self._log.end)
+                cut_to_log_end(queue, self._log.end)
                 cut += 1
             queue.next_offset = queue.end_offset
         return cut
@@ -161,85 +287,50 @@ class Recovery:
                 queue.raise_min_offset(log_min)
 
 
-def dispatched_from(
-    record: ScannedRecord, topic: str, queues: QueueTable, tag_codes: TagCodes
-) -> Dispatched:
-    """What queues and index need to know of a record that was read from the log."""
-    kind = transaction_type(record.system_flag)
-    is_queued = kind in (TransactionType.NONE, TransactionType.COMMIT)
+def dispatched_from(record: ScannedRecord, queues: QueueTable, tag_codes: TagCodes) -> Dispatched:
+    """What queues and index need to know of a record that was read from the log.
+
+    Raises:
+        RecordError: no queue can have its topic.
+    """
+    topic = record.topic.decode("utf-8", "replace")
     properties = record.properties
-    tags = _text(find_stored_property(properties, b"TAGS"))
-    delay = _text(find_stored_property(properties, b"DELAY"))
     return Dispatched(
-        queue=queues.get_or_add(topic, record.queue_id) if is_queued else None,
+        queue=queues.get_or_add(topic, record.queue_id) if _is_queued(record) else None,
         queue_offset=record.queue_offset,
         log_offset=record.log_offset,
         size=record.size,
-        tag_code=tag_codes.of(topic, tags, delay, record.stored_at_ms),
+        tag_code=_tag_code(record, properties, tag_codes),
         stored_at_ms=record.stored_at_ms,
         topic=topic,
         unique_key=_text(find_stored_property(properties, b"UNIQ_KEY")),
         keys=_text(find_stored_property(properties, b"KEYS")),
-        is_indexed=kind is not TransactionType.ROLLBACK,
+        is_indexed=transaction_type(record.system_flag) is not TransactionType.ROLLBACK,
     )
+
+
+def _is_queued(record: ScannedRecord) -> bool:
+    """Prepared and rolled-back halves are in no queue."""
+    kind = transaction_type(record.system_flag)
+    return kind in (TransactionType.NONE, TransactionType.COMMIT)
+
+
+def _tag_code(record: ScannedRecord, properties: bytes, tag_codes: TagCodes) -> int:
+    tags = _text(find_stored_property(properties, b"TAGS"))
+    delay = None
+    if record.topic == _SCHEDULE_TOPIC:
+        delay = _text(find_stored_property(properties, b"DELAY"))
+    if tags is None and delay is None:
+        return 0
+    return tag_codes.of(record.topic.decode("utf-8", "replace"), tags, delay, record.stored_at_ms)
 
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def recover_queue(queue: ConsumeQueue, files: QueueFiles) -> None:
-    """Find a queue's last entry by reading its last files up to the first void."""
-    starts = files.starts(queue.folder)
-    if not starts:
-        queue.reset(0, 0, -1)
-        return
-    first = starts[max(0, len(starts) - FILES_READ_AGAIN)] // ENTRY_SIZE
-    end, log_end = _walk(queue, files, first, (starts[-1] + files.file_size) // ENTRY_SIZE)
-    min_offset = starts[0] // ENTRY_SIZE
-    queue.reset(min_offset, end, log_end)
-    if _is_filler(files.read(queue.folder, starts[0], ENTRY_SIZE)):
-        queue.raise_min_offset(0)
+def _name(queue: ConsumeQueue) -> tuple[str, int]:
+    return queue.topic, queue.queue_id
 
 
-def truncate_queue(queue: ConsumeQueue, log_end: int) -> None:
-    """Keep the entries of records that end at or below `log_end`."""
-    low, high = queue.min_offset, queue.end_offset
-    while low < high:
-        middle = (low + high) // 2
-        log_offset, size, _ = ENTRY.unpack(queue.entries_from_disk(middle, 1))
-        if size == FILLER_RECORD_SIZE or log_offset + size <= log_end:
-            low = middle + 1
-        else:
-            high = middle
-    last_log_end = -1
-    if low > queue.min_offset:
-        log_offset, size, _ = ENTRY.unpack(queue.entries_from_disk(low - 1, 1))
-        last_log_end = log_offset + size if size != FILLER_RECORD_SIZE else -1
-    queue.truncate(low, last_log_end)
-
-
-def _walk(queue: ConsumeQueue, files: QueueFiles, offset: int, limit: int) -> tuple[int, int]:
-    log_end = -1
-    chunk_entries = _CHUNK_ENTRIES[0]
-    while offset < limit:
-        count = min(chunk_entries, limit - offset)
-        content = files.read(queue.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
-        for log_offset, size, _ in _whole_entries(content):
-            if log_offset < 0 or size <= 0:
-                return offset, log_end
-            if size != FILLER_RECORD_SIZE:
-                log_end = log_offset + size
-            offset += 1
-        if len(content) < count * ENTRY_SIZE:
-            return offset, log_end
-        chunk_entries = _CHUNK_ENTRIES[1]
-    return offset, log_end
-
-
-def _whole_entries(content: bytes) -> Iterable[tuple[int, int, int]]:
-    return ENTRY.iter_unpack(content[: len(content) - len(content) % ENTRY_SIZE])
-
-
-def _is_filler(content: bytes) -> bool:
-    return len(content) == ENTRY_SIZE and ENTRY.unpack(content)[1] == FILLER_RECORD_SIZE
+_SCHEDULE_TOPIC = SCHEDULE_TOPIC.encode()

@@ -21,6 +21,7 @@ class SegmentAllocator:
         self._wanted: Path | None = None
         self._ready: MappedFile | None = None
         self._failure: OSError | None = None
+        self._is_making = False
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="emberq-allocate", daemon=True)
         self._thread.start()
@@ -28,9 +29,7 @@ class SegmentAllocator:
     def prepare(self, path: Path) -> None:
         """Begin to make this segment unless it is made already."""
         with self._changed:
-            if self._ready is None or self._ready.path != path:
-                self._wanted = path
-                self._changed.notify_all()
+            self._want(path)
 
     def take(self, path: Path) -> MappedFile:
         """The segment, waited for if need be.
@@ -39,16 +38,20 @@ class SegmentAllocator:
             OSError: it cannot be made, or not in time.
         """
         with self._changed:
-            if self._ready is None or self._ready.path != path:
-                self._failure = None
-                self._wanted = path
-                self._changed.notify_all()
+            self._want(path)
             if not self._changed.wait_for(self._is_settled, TAKE_TIMEOUT_S):
                 raise TimeoutError(f"{path} was not made within {TAKE_TIMEOUT_S:g} s")
-            if self._ready is None or self._ready.path != path:
-                raise self._failure or OSError(f"{path} was not made")
             segment, self._ready = self._ready, None
+            if segment is None:
+                raise self._failure or OSError(f"{path} was not made")
             return segment
+
+    def forget(self) -> None:
+        """Remove a segment that nobody took, before the log is cut in front of it."""
+        with self._changed:
+            self._wanted = None
+            self._changed.wait_for(lambda: not self._is_making)
+            self._discard_ready()
 
     def stop(self) -> None:
         """End the thread and remove a segment that nobody took."""
@@ -56,10 +59,25 @@ class SegmentAllocator:
             self._is_stopped = True
             self._changed.notify_all()
         self._thread.join()
-        if self._ready is not None:
-            self._ready.close()
-            self._disk.remove(self._ready.path)
-            self._ready = None
+        self._discard_ready()
+
+    def _want(self, path: Path) -> None:
+        if self._ready is not None and self._ready.path == path:
+            return
+        # A segment that the log no longer leads to would be a hole in the row of files.
+        self._discard_ready()
+        self._failure = None
+        self._wanted = path
+        self._changed.notify_all()
+
+    def _discard_ready(self) -> None:
+        segment, self._ready = self._ready, None
+        if segment is not None:
+            self._discard(segment)
+
+    def _discard(self, segment: MappedFile) -> None:
+        segment.close()
+        self._disk.remove(segment.path)
 
     def _is_settled(self) -> bool:
         return self._wanted is None
@@ -71,15 +89,26 @@ class SegmentAllocator:
                 if self._is_stopped:
                     return
                 path = self._wanted
+                self._is_making = True
             assert path is not None
-            segment: MappedFile | None = None
-            failure: OSError | None = None
-            try:
-                segment = self._disk.create_mapped(path, self._size)
-                self._disk.sync_folder(path.parent)
-            except OSError as error:
-                log.warning("segment_not_made path=%s reason=%s", path, error)
-                failure = error
+            segment, failure = self._made(path)
             with self._changed:
-                self._ready, self._failure, self._wanted = segment, failure, None
+                if self._wanted == path:
+                    self._ready, self._failure, self._wanted = segment, failure, None
+                elif segment is not None:  # the log was cut or moved meanwhile
+                    self._discard(segment)
+                self._is_making = False
                 self._changed.notify_all()
+
+    def _made(self, path: Path) -> tuple[MappedFile | None, OSError | None]:
+        """The segment, of which the folder knows durably, or why there is none."""
+        segment: MappedFile | None = None
+        try:
+            segment = self._disk.create_mapped(path, self._size)
+            self._disk.sync_folder(path.parent)
+        except OSError as error:
+            log.warning("segment_not_made path=%s reason=%s", path, error)
+            if segment is not None:
+                segment.close()
+            return None, error
+        return segment, None

@@ -1,0 +1,132 @@
+"""What the files of one consume queue hold when a store opens, and cutting them back."""
+
+from collections.abc import Iterable
+from struct import Struct as Layout
+
+from emberq.store.commit_log import CommitLog
+from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_RECORD_SIZE, ConsumeQueue
+from emberq.store.log_scan import LogScan
+from emberq.store.queue_files import QueueFiles
+
+# Files at the end of a queue that are read again, as official brokers do.
+FILES_READ_AGAIN = 3
+_CHUNK_ENTRIES = (200, 13_000)
+_OFFSET_AND_SIZE = Layout(">qi8x")
+
+
+def recover_queue(queue: ConsumeQueue, files: QueueFiles, *, was_clean: bool) -> bool:
+    """Take up the entries up to the first void; False if a clean stop cannot have left it so."""
+    starts = files.starts(queue.folder)
+    if not starts:
+        queue.reset(0, 0, -1)
+        return True
+    first = starts[max(0, len(starts) - FILES_READ_AGAIN)] // ENTRY_SIZE
+    end, log_end = _walk(queue, files, first, (starts[-1] + files.file_size) // ENTRY_SIZE)
+    queue.reset(starts[0] // ENTRY_SIZE, end, log_end)
+    if _is_filler(files.read(queue.folder, starts[0], ENTRY_SIZE)):
+        queue.raise_min_offset(0)
+    return not was_clean or _is_whole(queue, files, starts)
+
+
+def cut_back(queue: ConsumeQueue, log_offset: int, commit_log: CommitLog) -> None:
+    """After a crash: keep entries of records that start below an offset.
+
+    Behind them anything may stand: any of the pages written since the last sync may be missing,
+    and an entry that lies on two pages may be half there. So the last one kept is compared with
+    its record.
+    """
+    low, high = queue.min_offset, queue.end_offset
+    while low < high:
+        middle = (low + high) // 2
+        if _starts_below(_entry(queue, middle), log_offset):
+            low = middle + 1
+        else:
+            high = middle
+    while low > queue.min_offset and not _is_kept(queue, low - 1, log_offset, commit_log):
+        low -= 1
+    queue.truncate(low, _log_end(queue, low))
+
+
+def cut_to_log_end(queue: ConsumeQueue, log_end: int) -> None:
+    """Keep the entries of records that end at or below `log_end`."""
+    low, high = queue.min_offset, queue.end_offset
+    while low < high:
+        middle = (low + high) // 2
+        log_offset, size = _entry(queue, middle)
+        if size == FILLER_RECORD_SIZE or log_offset + size <= log_end:
+            low = middle + 1
+        else:
+            high = middle
+    queue.truncate(low, _log_end(queue, low))
+
+
+def is_entry_of(queue: ConsumeQueue, queue_offset: int, commit_log: CommitLog) -> bool:
+    """Whether an entry leads to an intact record that names queue and queue offset."""
+    log_offset, size = _entry(queue, queue_offset)
+    record = next(iter(LogScan(commit_log, log_offset, log_offset + size)), None)
+    return (
+        record is not None
+        and record.size == size
+        and record.queue_offset == queue_offset
+        and record.queue_id == queue.queue_id
+        and record.topic == queue.topic.encode("utf-8", "replace")
+    )
+
+
+def _is_kept(queue: ConsumeQueue, offset: int, limit: int, commit_log: CommitLog) -> bool:
+    log_offset, size = entry = _entry(queue, offset)
+    if size == FILLER_RECORD_SIZE or 0 <= log_offset < commit_log.min_offset:
+        return True  # its record is gone, nothing to compare with
+    return _starts_below(entry, limit) and is_entry_of(queue, offset, commit_log)
+
+
+def _starts_below(entry: tuple[int, int], log_offset: int) -> bool:
+    return entry[1] == FILLER_RECORD_SIZE or (entry[1] > 0 and 0 <= entry[0] < log_offset)
+
+
+def _entry(queue: ConsumeQueue, offset: int) -> tuple[int, int]:
+    log_offset, size = _OFFSET_AND_SIZE.unpack(queue.entries_from_disk(offset, 1))
+    return log_offset, size
+
+
+def _log_end(queue: ConsumeQueue, end_offset: int) -> int:
+    """Where the record of the last entry below `end_offset` ends; -1 if there is none."""
+    if end_offset <= queue.min_offset:
+        return -1
+    log_offset, size = _entry(queue, end_offset - 1)
+    return -1 if size == FILLER_RECORD_SIZE else log_offset + size
+
+
+def _walk(queue: ConsumeQueue, files: QueueFiles, offset: int, limit: int) -> tuple[int, int]:
+    log_end = -1
+    chunk_entries = _CHUNK_ENTRIES[0]
+    while offset < limit:
+        count = min(chunk_entries, limit - offset)
+        content = files.read(queue.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        for log_offset, size in _whole_entries(content):
+            if log_offset < 0 or size <= 0:
+                return offset, log_end
+            if size != FILLER_RECORD_SIZE:
+                log_end = log_offset + size
+            offset += 1
+        if len(content) < count * ENTRY_SIZE:
+            return offset, log_end
+        chunk_entries = _CHUNK_ENTRIES[1]
+    return offset, log_end
+
+
+def _whole_entries(content: bytes) -> Iterable[tuple[int, int]]:
+    return _OFFSET_AND_SIZE.iter_unpack(content[: len(content) - len(content) % ENTRY_SIZE])
+
+
+def _is_filler(content: bytes) -> bool:
+    return len(content) == ENTRY_SIZE and ENTRY.unpack(content)[1] == FILLER_RECORD_SIZE
+
+
+def _is_whole(queue: ConsumeQueue, files: QueueFiles, starts: list[int]) -> bool:
+    """Whether all files are there in full length, and nothing stands behind the last entry."""
+    if starts != list(range(starts[0], starts[-1] + 1, files.file_size)):
+        return False
+    if any(size != files.file_size for size in files.sizes(queue.folder)):
+        return False
+    return not files.is_written_after(queue.folder, queue.end_offset * ENTRY_SIZE)

@@ -48,11 +48,11 @@ class MinIdNotices:
             ha_broker_address=change.ha_address,
         )
         try:
-            connection = await connect(host, int(port), self._endpoint)
+            connection = await connect(host.strip("[]"), int(port), self._endpoint)
             connection.send_oneway(
                 new_request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, to_fields(header))
             )
             connection.close()
             await asyncio.wait_for(asyncio.shield(connection.closed), NOTICE_TIMEOUT_S)
-        except (RemotingError, ValueError, OverflowError, TimeoutError) as error:
+        except (RemotingError, ValueError, TimeoutError) as error:
             log.info("min_id_notice_failed address=%s reason=%s", address, error)

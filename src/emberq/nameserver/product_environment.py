@@ -41,7 +41,7 @@ class ProductEnvironment:
             connection = await self._connected()
             request = new_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
             response = await connection.call(request, CALL_TIMEOUT_S)
-        except (RemotingError, OSError, ValueError, OverflowError) as error:
+        except (RemotingError, ValueError) as error:
             log.warning("product_environment_failed topic=%s reason=%s", topic, error)
             return None
         return response.body if response.code == ResponseCode.SUCCESS else None
@@ -55,12 +55,12 @@ class ProductEnvironment:
             if self._connection is not None and not self._connection.is_closed:
                 return self._connection
             addresses = self._addresses or await asyncio.to_thread(_look_up, self._url)
-            failure: RemotingError = RemotingError("no name server address is known")
+            failure: Exception = RemotingError("no name server address is known")
             for address in addresses:
                 host, _, port = address.rpartition(":")
                 try:
-                    self._connection = await connect(host, int(port), self._endpoint)
-                except RemotingError as error:
+                    self._connection = await connect(host.strip("[]"), int(port), self._endpoint)
+                except (RemotingError, ValueError) as error:
                     failure = error
                 else:
                     return self._connection

@@ -55,7 +55,7 @@ async def test_the_program_answers_with_the_routes_of_the_product_environment(
         expected = await broker.route("T1")
         with run_name_server(
             tmp_path / "test",
-            *("-n", f"127.0.0.1:1;{product[0]}:{product[1]}"),
+            *("-n", f"nonsense,127.0.0.1:1;{product[0]}:{product[1]}"),
             config={"clusterTest": "true"},
         ) as local:
             async with connected(local.host, local.port) as client:

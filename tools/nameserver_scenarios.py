@@ -409,18 +409,12 @@ def bodies() -> Iterator[Step]:  # noqa: PLR0915  # a list of steps, not logic
     yield other(register("no body", b""))
     yield other(register("garbage body", b"garbage"))
     yield other(register("empty object", b"{}"))
-    yield other(register("null wrapper", b'{"topicConfigSerializeWrapper":null}'))
     yield other(register("CRC mismatch", plain_body(TWO_TOPICS), bodyCrc32="1"))
     yield other(register("CRC zero", plain_body(TWO_TOPICS), bodyCrc32="0"))
     yield other(without(register("x"), "CRC absent", "bodyCrc32"))
     yield other(register("CRC unparsable", plain_body(TWO_TOPICS), bodyCrc32="abc"))
-    yield other(register("broker id unparsable", plain_body(TWO_TOPICS), brokerId="abc"))
-    yield other(without(register("x"), "without an HA address", "haServerAddr"))
-    yield other(without(register("x"), "without a broker id", "brokerId"))
     yield cluster("cluster so far")
     yield ask("system topics so far", 304)
-    yield other(register("one topic", plain_body(topic("T5"))))
-    yield route("route of the one topic", "T5")
     yield other(register("no topics, no version", b'{"topicConfigSerializeWrapper":{}}'))
     yield other(register("filter servers null", plain_body(TWO_TOPICS, filter_servers=None)))
     yield other(
@@ -482,24 +476,32 @@ def bodies() -> Iterator[Step]:  # noqa: PLR0915  # a list of steps, not logic
     yield ask("system topics at the end", 304)
 
 
-def damaged_registrations() -> Iterator[Step]:
-    """Each leaves a mark of its own, so each has a broker of its own and nothing follows."""
-    yield without(register("x"), "without a broker name", "brokerName")
-    yield cluster("cluster after a registration without a broker name")
-    unnamed: Topics = {"T6": {"perm": 6}, "T7": {"topicName": "T7"}}
-    yield register("a topic without its name inside", plain_body(unnamed), brokerName="brk-u")
-    yield route("route of a topic without its name inside", "T6")
-    yield without(register("x", brokerName="brk-b"), "without an address", "brokerAddr")
-    yield cluster("cluster after a registration without an address")
-    yield without(register("x", brokerName="brk-c"), "without a cluster", "clusterName")
-    yield cluster("cluster after a registration without a cluster")
-    yield register("empty names", brokerName="", brokerAddr="", clusterName="")
-    yield cluster("cluster after a registration with empty names")
-    body = b'{"topicConfigSerializeWrapper":null}'
-    yield register("null wrapper", body, brokerName="brk-d", brokerAddr="10.1.1.4:1")
-    yield cluster("cluster after a null wrapper")
-    yield ask("all topics", 206)
-    yield ask("system topics", 304)
+def damaged(step: Step) -> Callable[[], Iterator[Step]]:
+    """One damaged registration and what it leaves behind."""
+
+    def steps() -> Iterator[Step]:
+        yield step
+        yield cluster("cluster afterwards")
+        yield ask("all topics afterwards", 206)
+        yield ask("system topics afterwards", 304)
+
+    return steps
+
+
+UNNAMED: Topics = {"T6": {"perm": 6}, "T7": {"topicName": "T7"}}
+DAMAGED_REGISTRATIONS = {
+    "without a broker name": without(register(""), "register", "brokerName"),
+    "without an address": without(register(""), "register", "brokerAddr"),
+    "without a cluster": without(register(""), "register", "clusterName"),
+    "without an HA address": without(register(""), "register", "haServerAddr"),
+    "without a broker id": without(register(""), "register", "brokerId"),
+    "with a broker id that is no number": register("register", brokerId="abc"),
+    "with a negative broker id": register("register", brokerId="-1"),
+    "with empty names": register("register", brokerName="", brokerAddr="", clusterName=""),
+    "with one topic": register("register", plain_body(topic("T5"))),
+    "with a null wrapper": register("register", b'{"topicConfigSerializeWrapper":null}'),
+    "with a topic that lacks its name": register("register", plain_body(UNNAMED)),
+}
 
 
 def wiped_permissions() -> Iterator[Step]:
@@ -754,44 +756,54 @@ def state_version() -> Iterator[Step]:
 
 
 def configuration() -> Iterator[Step]:
-    def update(name: str, text: bytes, shows: bool = True) -> Iterator[Step]:
-        yield ask(f"update {name}", 318, text)
-        if shows:
-            yield ask(f"configuration after {name}", 319)
-
     yield ask("all configuration", 319)
-    yield from update("one key", b"orderMessageEnable=true\n")
+    yield ask("update one key", 318, b"orderMessageEnable=true\n")
     yield file("namesrv.conf", "file after one update")
-    yield from update("two keys", b"orderMessageEnable=false\nproductEnvName=pre\n")
-    yield from update("an unknown key", b"noSuchKey=1\n")
-    yield from update("an unknown and a known key", b"noSuchKey=1\nproductEnvName=x\n")
-    yield from update("an unparsable number", b"listenPort=abc\nproductEnvName=y\n")
-    yield from update("an unparsable boolean", b"orderMessageEnable=maybe\n")
-    yield from update("a boolean in capitals", b"orderMessageEnable=TRUE\n")
-    yield from update("a boolean as a number", b"orderMessageEnable=1\n")
-    yield from update("a number with blanks", b"serverWorkerThreads = 7 \n")
-    yield from update("a network key", b"serverWorkerThreads=9\n")
-    yield from update("without a body", b"", shows=False)
-    yield from update("blanks only", b"\n\n", shows=False)
-    yield from update("a comment only", b"# nothing\n", shows=False)
-    yield from update("no equals sign", b"garbage\n", shows=False)
-    yield from update("an empty value", b"productEnvName=\n")
-    yield from update("blanks, a colon, an escape", b" productEnvName : a\\u0041\\tb \n")
-    yield file("namesrv.conf", "file with a tab in a value")
-    yield from update("a bad escape", b"productEnvName=\\u00zz\n")
-    yield from update("a continued line", b"productEnvName=one\\\n   two\n")
-    yield from update("non-ASCII", "productEnvName=ü€".encode())
-    yield file("namesrv.conf", "file with non-ASCII")
+    yield ask("configuration after one update", 319)
+    yield ask("update two keys", 318, b"orderMessageEnable=false\nproductEnvName=pre\n")
+    yield ask("configuration after two keys", 319)
     for key in ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"):
-        yield from update(key, f"{key}=9\n".encode())
-    yield from update("the port", b"listenPort=9\n")
-    yield from update("a black-listed and a good key", b"kvConfigPath=x\nproductEnvName=y\n")
-    yield from update("Windows line ends", b"productEnvName=w\r\nclusterTest=false\r\n")
+        yield ask(f"update {key}", 318, f"{key}=9\n".encode())
+    yield ask("update a refused and a good key", 318, b"kvConfigPath=x\nproductEnvName=y\n")
+    yield ask("configuration after refusals", 319)
+    yield ask("update a key of the network", 318, b"serverWorkerThreads=9\n")
+    yield ask("update the port", 318, b"listenPort=9\n")
     yield file("namesrv.conf", "file at the end")
     yield file("namesrv.properties", "the other file")
-    yield from update("the topic lists", b"enableTopicList=false\nenableAllTopicList=false\n")
-    yield ask("all topics after the update", 206)
-    yield ask("unit topics after the update", 311)
+    yield ask("configuration at the end", 319)
+    yield ask("switch topic lists off", 318, b"enableTopicList=false\nenableAllTopicList=false\n")
+    yield ask("all topics after they were switched off", 206)
+    yield ask("unit topics after they were switched off", 311)
+
+
+ODD_UPDATES = {
+    "an unknown key": b"noSuchKey=1\n",
+    "an unknown and a known key": b"noSuchKey=1\nproductEnvName=x\n",
+    "an unparsable number": b"serverWorkerThreads=abc\nproductEnvName=y\n",
+    "a number with blanks": b"serverWorkerThreads = 7 \n",
+    "an unparsable boolean": b"orderMessageEnable=maybe\n",
+    "a boolean in capitals": b"orderMessageEnable=TRUE\n",
+    "a boolean as a number": b"orderMessageEnable=1\n",
+    "no body": b"",
+    "blanks only": b"\n\n",
+    "a comment only": b"# nothing\n",
+    "no equals sign": b"garbage\n",
+    "an empty value": b"productEnvName=\n",
+    "blanks, a colon, escapes": b" productEnvName : a\\u0041\\tb \n",
+    "a bad escape": b"productEnvName=\\u00zz\n",
+    "a continued line": b"productEnvName=one\\\n   two\n",
+    "non-ASCII": "productEnvName=ü€".encode(),
+    "Windows line ends": b"productEnvName=w\r\norderMessageEnable=true\r\n",
+}
+ORDINARY = b"productEnvName=center\norderMessageEnable=false\nserverWorkerThreads=8\n"
+
+
+def odd_updates() -> Iterator[Step]:
+    for name, text in ODD_UPDATES.items():
+        yield ask(f"update: {name}", 318, text)
+        yield file("namesrv.conf", f"file after: {name}")
+        yield ask(f"configuration after: {name}", 319)
+        yield ask(f"back to ordinary after: {name}", 318, ORDINARY)
 
 
 def topic_lists_off() -> Iterator[Step]:
@@ -849,7 +861,7 @@ SCENARIOS = (
     Scenario("KV file empty", kept_kv, files=(("kvConfig.json", ""),)),
     Scenario("first registration", first_registration),
     Scenario("registration bodies", bodies),
-    Scenario("damaged registrations", damaged_registrations),
+    *(Scenario(f"registration {name}", damaged(s)) for name, s in DAMAGED_REGISTRATIONS.items()),
     Scenario("wiped permissions", wiped_permissions),
     Scenario("master and slave", master_and_slave),
     Scenario("two brokers", two_brokers),
@@ -865,6 +877,7 @@ SCENARIOS = (
     Scenario("zone", zone, lines=V5),
     Scenario("state version", state_version, lines=V5),
     Scenario("configuration", configuration),
+    Scenario("odd configuration updates", odd_updates),
     Scenario(
         "topic lists off",
         topic_lists_off,

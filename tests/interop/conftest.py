@@ -1,0 +1,112 @@
+"""Fixtures of the tests with official software: a cluster per line, stopped whatever happens."""
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.harness.artifacts import (
+    LINES,
+    ArtifactsUnavailable,
+    Line,
+    client_jars,
+    is_resolved,
+    missing_tools,
+    server_jars,
+)
+from tests.interop.harness.cluster import Cluster, start_cluster
+from tests.interop.harness.processes import running_processes
+
+LOG_LINES_MAX = 15
+# Written on every start of a tool or client that has no access control configured.
+HARMLESS = "acl isn't be enabled"
+
+
+@pytest.fixture(scope="session")
+def official_artifacts() -> None:
+    """Java, Maven and the official jars; without them skip, or on CI fail."""
+    reason = unavailable_reason()
+    if reason is None:
+        return
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"interop tests must run on CI: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def unavailable_reason() -> str | None:
+    if missing := missing_tools():
+        return f"not found: {', '.join(missing)} (official software needs a JDK and Maven)"
+    try:
+        for line in LINES:
+            server_jars(line)
+            client_jars(line)
+    except ArtifactsUnavailable as error:
+        return str(error)
+    return None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Download before the first test: it takes longer than a test may."""
+    is_wanted = any("official_artifacts" in getattr(i, "fixturenames", ()) for i in session.items)
+    if not is_wanted or session.config.option.collectonly or missing_tools():
+        return
+    if not all(is_resolved(line) for line in LINES):
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line("resolving the official artifacts (once, by Maven) ...")
+        unavailable_reason()  # the fixture reports what went wrong
+
+
+@pytest.fixture(scope="session", params=LINES, ids=lambda line: str(line.name))
+def line(request: pytest.FixtureRequest, official_artifacts: None) -> Line:
+    chosen: Line = request.param
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def cluster(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    try:
+        yield start_cluster(line, tmp_path_factory.mktemp(f"cluster-{line.name}-"))
+    finally:
+        stop_everything()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def stop_everything() -> None:
+    for process in running_processes():
+        process.kill()
+
+
+def pytest_sessionfinish() -> None:
+    stop_everything()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the processes said when a test fails."""
+    report = yield
+    if report.failed:
+        for process in running_processes():
+            report.sections.append((f"output of {process.name}", process.tail()))
+            report.sections += log_tails(process.home)
+    return report
+
+
+def log_tails(home: Path | None) -> list[tuple[str, str]]:
+    """Warnings and errors at the end of the official programs' own log files."""
+    tails = []
+    for log in sorted((home / "logs").rglob("*.log")) if home else []:
+        text = log.read_text(errors="replace").splitlines()
+        serious = [
+            entry
+            for entry in text
+            if (" WARN " in entry or " ERROR " in entry) and HARMLESS not in entry
+        ]
+        if serious:
+            tails.append((str(log), "\n".join(serious[-LOG_LINES_MAX:])))
+    return tails

@@ -43,6 +43,10 @@ class Registration(Struct, frozen=True, kw_only=True):
     topics: Mapping[str, TopicConfig] = {}
     queue_mappings: Mapping[str, StaticTopicMapping] = {}
     filter_servers: list[str] | None = None
+    # Equal for equal bodies; None keeps the next one from being taken for a repetition.
+    fingerprint: bytes | None = None
+    # Says what the last one said: its topics, mappings and filter servers are left out here.
+    is_repetition: bool = False
 
     @property
     def key(self) -> BrokerKey:
@@ -91,6 +95,8 @@ class LiveBroker(Struct, kw_only=True):
     version: DataVersion
     connection: Hashable
     ha_address: str
+    fingerprint: bytes | None = None  # of a registration whose topics are all in the table …
+    removal_count: int = 0  # … unless the table has removed something since
 
 
 class _Group(Struct, kw_only=True):
@@ -133,6 +139,7 @@ class RouteTable:
         self._live: dict[BrokerKey, LiveBroker] = {}
         self._filter_servers: dict[BrokerKey, list[str]] = {}
         self._on_min_id_change = on_min_id_change
+        self._removal_count = 0
         self.generation = 0
         self.changed_topics: set[str] = set()
 
@@ -166,8 +173,11 @@ class RouteTable:
         if group.addresses.get(registration.broker_id) != registration.address:
             group.addresses[registration.broker_id] = registration.address
             self.generation += 1
-        if self._speaks_for_group(group, registration):
+        is_settled = registration.is_repetition
+        if not is_settled and self._speaks_for_group(group, registration):
             self._take_topics(group, registration, is_new_id, deletes_absent_topics)
+            # A mapping is taken only with its topic, which may come later from another broker.
+            is_settled = not registration.queue_mappings
         self._live[registration.key] = LiveBroker(
             broker_name=registration.broker_name,
             broker_id=registration.broker_id,
@@ -176,11 +186,31 @@ class RouteTable:
             version=registration.version,
             connection=connection,
             ha_address=registration.ha_address,
+            fingerprint=registration.fingerprint if is_settled else None,
+            removal_count=self._removal_count,
         )
         self._take_filter_servers(registration)
         if registration.broker_id < min_id_before:
             self._announce_min_id(group, None, registration.ha_address)
         return self._master_for(group, registration, is_new_id)
+
+    def repeated_version(
+        self, key: BrokerKey, broker_name: str, broker_id: int, fingerprint: bytes
+    ) -> DataVersion | None:
+        """The broker's data version, if a body of this fingerprint would change no topic.
+
+        Brokers send their whole table every 30 s, nearly always the one they sent before.
+        """
+        live, group = self._live.get(key), self._groups.get(broker_name)
+        if (
+            live is None
+            or group is None
+            or broker_id not in group.addresses
+            or (live.broker_name, live.broker_id) != (broker_name, broker_id)
+            or (live.fingerprint, live.removal_count) != (fingerprint, self._removal_count)
+        ):
+            return None
+        return live.version
 
     def touch(self, key: BrokerKey, now_ms: int) -> None:
         """The broker gave a sign of life."""
@@ -456,6 +486,7 @@ class RouteTable:
             del queues[name]
             mappings.pop(name, None)
             self.changed_topics.add(topic)
+            self._removal_count += 1
         if not queues:
             del self._topics[topic]
         if not queues or not mappings:

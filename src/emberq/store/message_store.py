@@ -23,7 +23,7 @@ from emberq.store.directory_lock import DirectoryLock
 from emberq.store.disk import Disk, RealDisk
 from emberq.store.dispatch import Dispatched, Dispatcher
 from emberq.store.flush import Flusher, FlushPace, FlushWaiters
-from emberq.store.key_index import KeyIndex
+from emberq.store.key_index import UNWRITTEN_MAX_BYTES, KeyIndex
 from emberq.store.log_scan import LogScan
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_recovery import cut_to_log_end
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 HOT_WINDOW_BYTES = 256 * 1024 * 1024
 RAW_DISPATCH_BATCH = 512
+# Half of what the index takes before it refuses: a turn's messages must still fit.
+INDEX_BUSY_BYTES = UNWRITTEN_MAX_BYTES // 2
 
 Schedule = Callable[[Callable[[], None]], object]
 
@@ -104,6 +106,7 @@ class MessageStore:
         self._last_stored_at_ms = 0
         self._checkpoint = Checkpoint()
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
+        self._is_index_busy = False
         self.refusal = "the store is not open"  # why puts are refused; empty when they are not
 
     # Opening and closing
@@ -245,8 +248,8 @@ class MessageStore:
     ) -> PutResult:
         """Append one message. Its tags, keys, unique key and delay level are those of its
         properties, which the caller has parsed already."""
-        if self.refusal:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
+        if self.refusal or self._is_index_busy:
+            return self._refused()
         if len(body) > self.config.max_message_size:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
         is_queued = is_indexed = True
@@ -299,6 +302,7 @@ class MessageStore:
                 unique_key,
                 keys,
                 is_indexed,
+                tags,
             )
         )
         if not self._is_dispatch_scheduled:
@@ -319,8 +323,8 @@ class MessageStore:
         reconsume_times: int = 0,
     ) -> PutResult:
         """Append messages that follow one another in the log and in their queue, or none."""
-        if self.refusal:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
+        if self.refusal or self._is_index_busy:
+            return self._refused()
         if not messages:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="an empty batch")
         stored_at_ms = self._store_time()
@@ -383,6 +387,7 @@ class MessageStore:
                     message.unique_key,
                     message.keys,
                     True,
+                    message.tags,
                 )
             )
             offsets.append(log_offset)
@@ -422,6 +427,11 @@ class MessageStore:
                 batch = []
         self.dispatcher.apply(batch)
         return self.dispatcher.dispatched_offset
+
+    def _refused(self) -> PutResult:
+        if self.refusal:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self.refusal)
+        return PutResult(PutStatus.OS_PAGE_CACHE_BUSY, reason="the index waits for the disk")
 
     def _store_time(self) -> int:
         """Now, but never before the previous message."""
@@ -489,6 +499,9 @@ class MessageStore:
             return
         records, self._undispatched = self._undispatched, []
         self.dispatcher.apply(records)
+        if self.index is not None and self.index.unwritten_bytes > INDEX_BUSY_BYTES:
+            # The flusher cannot keep up: producers must wait, as for a busy page cache.
+            self._is_index_busy = True
         self._tell_log_end()
 
     def on_log_grown(self, listener: Callable[[int], None]) -> None:
@@ -552,6 +565,7 @@ class MessageStore:
                 in_between()
             if self.index is not None:
                 self.index.write()
+                self._is_index_busy = False
 
     def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
         """Everything that is dispatched now becomes durable, and the checkpoint says so."""
@@ -560,12 +574,16 @@ class MessageStore:
         sync_log()
         with self._side_lock:
             self._files.sync(in_between)
+            indexed_at_ms = dispatched_at_ms
             if self.index is not None:
                 self.index.sync()
+                # Official brokers delete an index file that is newer than this.
+                indexed_at_ms = self.index.durable_timestamp_ms
+                dispatched_offset = min(dispatched_offset, self.index.durable_log_offset)
             self._checkpoint = Checkpoint(
                 log_timestamp_ms=dispatched_at_ms,
                 queues_timestamp_ms=dispatched_at_ms,
-                index_timestamp_ms=dispatched_at_ms,
+                index_timestamp_ms=indexed_at_ms,
                 master_flushed_offset=self._checkpoint.master_flushed_offset,
                 confirmed_offset=self.flushed_offset,
                 dispatched_offset=dispatched_offset,

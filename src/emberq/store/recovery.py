@@ -306,6 +306,7 @@ def dispatched_from(record: ScannedRecord, queues: QueueTable, tag_codes: TagCod
         unique_key=_text(find_stored_property(properties, b"UNIQ_KEY")),
         keys=_text(find_stored_property(properties, b"KEYS")),
         is_indexed=transaction_type(record.system_flag) is not TransactionType.ROLLBACK,
+        tags=_text(find_stored_property(properties, b"TAGS")),
     )
 
 

@@ -62,10 +62,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "connection after a header that is no object": "damaged headers end the connection, all"
         " alike (as in 4.9.7)",
     },
-    "damaged frames": {
-        "connection after: length 4, header length 0": "a frame with nothing in it does no harm",
-    },
-    "KV file empty": {"start": "an empty file is a damaged file: refused like any other damage"},
     "registration without a broker name": {
         "register": STRICTER,
         "cluster afterwards": NO_GHOSTS,
@@ -100,16 +96,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "after another close": ALL_LEAVE,
     },
     "one address, other names": {"after close": ALL_LEAVE},
-    "smallest broker id": dict.fromkeys(
-        (
-            "slave 2 hears of slave 1",
-            "slave 2 hears of the master",
-            "slave 1 hears of the master",
-            "slave 1 hears that the master left",
-            "slave 2 hears that the master left",
-        ),
-        "the broker name is sent too: the header has a field for it",
-    ),
     "odd configuration updates": {
         "file after: an unknown key": "nothing changed, so nothing is written",
         "update: an unparsable number": CHECKED,

@@ -47,6 +47,8 @@ def load_table(path: Path) -> KeyValueTable:
             break  # our file is never absent: somebody removed it to begin anew
         except OSError as error:
             raise ConfigError(f"{candidate}: {error.strerror or error}") from None
+        if not content.strip():
+            continue  # no table, as for official name servers, unless there was one before
         try:
             return KeyValueTable(decode_body(KeyValueFile, content).namespaces)
         except ProtocolError as error:

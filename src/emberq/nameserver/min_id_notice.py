@@ -42,7 +42,6 @@ class MinIdNotices:
         host, _, port = address.rpartition(":")
         header = NotifyMinBrokerIdChange(
             min_broker_id=change.min_id,
-            broker_name=change.broker_name,
             min_broker_address=change.min_address,
             offline_broker_address=change.offline_address,
             ha_broker_address=change.ha_address,

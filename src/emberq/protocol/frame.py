@@ -48,8 +48,8 @@ def success_frame(request: Command, body: bytes) -> bytes:
     return _PREFIX.pack(4 + header_size + len(body), header_size) + header + body
 
 
-def parse_frame(frame: bytes | memoryview) -> Command | None:
-    """One whole frame, length word included; None for the empty frame that peers ignore."""
+def parse_frame(frame: bytes | memoryview) -> Command:
+    """The command of one whole frame, length word included."""
     if len(frame) < _PREFIX.size:
         raise ProtocolError(f"frame torn after {len(frame)} bytes")
     size, kind = _PREFIX.unpack_from(frame)
@@ -58,7 +58,7 @@ def parse_frame(frame: bytes | memoryview) -> Command | None:
     return _parse(frame, 0, size, kind)
 
 
-def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Command | None:
+def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Command:
     """The frame that begins at `start` and lies in the buffer as a whole."""
     header_start = start + 8
     header_end = header_start + (kind & _HEADER_SIZE_MASK)
@@ -67,8 +67,6 @@ def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Comm
         raise ProtocolError(f"header of {header_end - header_start} bytes in a frame of {size}")
     encoding = kind >> 24
     if encoding == 0:
-        if size == 4:
-            return None
         command = decode_json_header(buffer[header_start:header_end])
         command.encoding = _JSON
     elif encoding == 1:
@@ -114,26 +112,20 @@ class FrameDecoder:
         Raises:
             ProtocolError: the stream makes no sense from here on.
         """
-        while True:
-            chunk, start = self._chunk, self._position
-            available = len(chunk) - start
-            if self._partial or available < 8:
-                frame = self._gathered_frame()
-                if frame is None:
-                    return None
-                command = parse_frame(frame)
-            else:
-                size, kind = _PREFIX.unpack_from(chunk, start)
-                if not 4 <= size <= self._size_max:
-                    raise self._refusal(size)
-                if available < 4 + size:
-                    self._wanted = 4 + size
-                    self._gather(available)
-                    return None
-                self._position = start + 4 + size
-                command = _parse(chunk, start, size, kind)
-            if command is not None:
-                return command
+        chunk, start = self._chunk, self._position
+        available = len(chunk) - start
+        if self._partial or available < 8:
+            frame = self._gathered_frame()
+            return None if frame is None else parse_frame(frame)
+        size, kind = _PREFIX.unpack_from(chunk, start)
+        if not 4 <= size <= self._size_max:
+            raise self._refusal(size)
+        if available < 4 + size:
+            self._wanted = 4 + size
+            self._gather(available)
+            return None
+        self._position = start + 4 + size
+        return _parse(chunk, start, size, kind)
 
     def _gathered_frame(self) -> bytes | None:
         """A frame that spans reads, once its last byte is here."""

@@ -120,14 +120,12 @@ async def test_slaves_are_told_when_the_smallest_id_of_their_group_changes(tmp_p
             await master.register(Broker(), TOPICS, extra_fields=acting)
             assert await slave.next() == {
                 "minBrokerId": "0",
-                "brokerName": "broker-a",
                 "minBrokerAddr": "10.1.1.7:10911",
                 "haBrokerAddr": "10.1.1.7:10912",
             }
 
         assert await slave.next() == {
             "minBrokerId": "1",
-            "brokerName": "broker-a",
             "minBrokerAddr": own_address,
             "offlineBrokerAddr": "10.1.1.7:10911",
         }

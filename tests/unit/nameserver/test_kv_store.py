@@ -53,7 +53,7 @@ async def test_a_damaged_file_gives_way_to_its_predecessor(
     assert f"kv_file_damaged path={path}" in caplog.text
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", b"[]", b'{"configTable":[]}', b"\xff\xfe\x00"])
+@pytest.mark.parametrize("damage", [b"garbage", b"[]", b'{"configTable":[]}', b"\xff\xfe\x00"])
 def test_two_damaged_files_are_an_error_that_names_both(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "kvConfig.json"
     path.write_bytes(damage)
@@ -65,6 +65,21 @@ def test_two_damaged_files_are_an_error_that_names_both(tmp_path: Path, damage: 
     assert f"{path} is damaged: " in str(caught.value)
     assert f"{backup_of(path)} is damaged: " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_empty_file_is_an_empty_table(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.touch()
+
+    assert load_table(path).namespaces() == {}
+
+
+def test_an_empty_file_gives_way_to_its_predecessor(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.touch()
+    backup_of(path).write_text(OFFICIAL_FILE)
+
+    assert load_table(path).namespaces() != {}
 
 
 def test_a_damaged_file_without_predecessor_is_an_error(tmp_path: Path) -> None:

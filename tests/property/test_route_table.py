@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
+from msgspec.structs import replace
 
 from emberq.model.data_version import DataVersion
 from emberq.model.route import QueueData
@@ -290,6 +291,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         self.acting = False
         self.now_ms = 0
         self.is_asking = True
+        self.said: list[Registration] = []
         self.answers = RouteAnswers(self.table, self.order.get, lambda: self.acting)
 
     def hear(self, change: MinBrokerIdChange) -> None:
@@ -303,15 +305,53 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule(said=registrations, connection=connections, deletes=st.sampled_from([False, False, True]))
     def register(self, said: Registration, connection: str, deletes: bool) -> None:
+        self.said.append(said)
         expected = self.model.register(said, connection, self.now_ms, deletes)
         if expected is None:
             with pytest.raises(RegistrationRefused):
                 self.table.register(said, connection, self.now_ms)
             return
         registered = self.table.register(
-            said, connection, self.now_ms, deletes_absent_topics=deletes
+            said if deletes else self.shortened(said),
+            connection,
+            self.now_ms,
+            deletes_absent_topics=deletes,
         )
         assert registered == expected
+
+    @precondition(lambda self: self.said)
+    @rule(back=st.integers(1, 3), header=registrations, connection=connections, same=st.booleans())
+    def register_again(self, back: int, header: Registration, connection: str, same: bool) -> None:
+        """Most bodies are sent again and again; what the header says may be new."""
+        said = self.said[-min(back, len(self.said))]
+        if not same:
+            said = replace(
+                said,
+                ha_address=header.ha_address,
+                timeout_ms=header.timeout_ms,
+                is_acting_master_enabled=header.is_acting_master_enabled,
+                zone_name=header.zone_name,
+            )
+        self.register(said, connection, deletes=False)
+
+    def shortened(self, said: Registration) -> Registration:
+        """As the handler does it: a body that is known already is not read."""
+        body = (said.version, said.topics, said.queue_mappings, said.filter_servers)
+        fingerprint = repr(body).encode()
+        version = self.table.repeated_version(
+            said.key, said.broker_name, said.broker_id, fingerprint
+        )
+        if version is None:
+            return replace(said, fingerprint=fingerprint)
+        return replace(
+            said,
+            version=version,
+            topics={},
+            queue_mappings={},
+            filter_servers=None,
+            fingerprint=fingerprint,
+            is_repetition=True,
+        )
 
     @rule(leaving=st.lists(unregistrations, min_size=1, max_size=3))
     def unregister(self, leaving: list[Unregistration]) -> None:
@@ -474,7 +514,7 @@ class RouteTableMachine(RuleBasedStateMachine):
 
 # Without the phase that explains a failure: it takes minutes here.
 RouteTableMachine.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=200,
     stateful_step_count=30,
     deadline=None,
     phases=[phase for phase in Phase if phase is not Phase.explain],

@@ -189,3 +189,39 @@ async def test_deletion_by_registration_follows_its_key(tmp_path: Path) -> None:
     await serving.register(BROKER, T1, counter=3)
 
     assert serving.table.topics() == ["T1"]
+
+
+async def test_the_same_table_sent_again_brings_back_what_was_removed_since(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    for _ in range(2):
+        await serving.register(BROKER, T1, T2)
+    serving.table.delete_topic("T1")
+
+    await serving.register(BROKER, T1, T2)
+
+    assert sorted(serving.table.topics()) == ["T1", "T2"]
+
+
+async def test_the_same_table_sent_again_is_a_sign_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = 0
+    monkeypatch.setattr("emberq.nameserver.server._now_ms", lambda: now_ms)
+    serving = Serving(tmp_path)
+    await serving.register(BROKER, T1, T2, heartbeatTimeoutMillis="1000")
+
+    now_ms = 900
+    await serving.register(BROKER, T1, T2, heartbeatTimeoutMillis="2000")
+
+    assert serving.table.expired(2_900) == []
+    assert len(serving.table.expired(2_901)) == 1
+
+
+async def test_the_same_table_counts_anew_for_a_broker_with_another_id(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    await serving.register(SLAVE, T1, T2)
+    assert serving.table.topics() == []
+
+    await serving.register(replace(SLAVE, id=0), T1, T2)
+
+    assert sorted(serving.table.topics()) == ["T1", "T2"]

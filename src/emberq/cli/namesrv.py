@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from emberq.cli.garbage import collect_garbage_as_server
 from emberq.cli.logs import log_to_stderr
 from emberq.config_file import to_properties
 from emberq.errors import ConfigError
@@ -92,6 +93,7 @@ async def _serve(loaded: LoadedConfig, elsewhere: list[str]) -> None:
             ask_elsewhere=ask,
         ) as (host, port),
     ):
+        collect_garbage_as_server()
         click.echo(f"The Name Server boot success. serializeType=JSON, address {host}:{port}")
         await stopped.wait()
         log.info("name_server_stopping")

@@ -401,8 +401,12 @@ class RouteTable:
                 self._remove_brokers_from(topic, {name})
         is_read_only = registration.broker_id != MASTER_ID and group.is_acting_master_enabled
         for topic, config in registration.topics.items():
-            if is_changed or name not in self._topics.get(topic, ()):
-                self._put_queues(topic, _queue_data(name, config, is_read_only))
+            known = self._topics.get(topic)
+            before = None if known is None else known.get(name)
+            if before is None or is_changed:
+                queues = _queue_data(name, config, is_read_only)
+                if queues != before:
+                    self._put_queues(topic, queues)
         for topic, mapping in registration.queue_mappings.items():
             owner = mapping.broker_name or name
             is_new = owner not in self._mappings.get(topic, ())
@@ -411,13 +415,7 @@ class RouteTable:
                 self.changed_topics.add(topic)
 
     def _put_queues(self, topic: str, queues: QueueData) -> None:
-        known = self._topics.get(topic)
-        if known is None:
-            self._topics[topic] = {queues.broker_name: queues}
-        elif known.get(queues.broker_name) != queues:
-            known[queues.broker_name] = queues
-        else:
-            return
+        self._topics.setdefault(topic, {})[queues.broker_name] = queues
         self.changed_topics.add(topic)
 
     def _take_filter_servers(self, registration: Registration) -> None:

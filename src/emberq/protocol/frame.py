@@ -116,7 +116,7 @@ class FrameDecoder:
         available = len(chunk) - start
         if self._partial or available < 8:
             frame = self._gathered_frame()
-            return None if frame is None else parse_frame(frame)
+            return None if frame is None else parse_frame(memoryview(frame))
         size, kind = _PREFIX.unpack_from(chunk, start)
         if not 4 <= size <= self._size_max:
             raise self._refusal(size)
@@ -127,7 +127,7 @@ class FrameDecoder:
         self._position = start + 4 + size
         return _parse(chunk, start, size, kind)
 
-    def _gathered_frame(self) -> bytes | None:
+    def _gathered_frame(self) -> bytearray | None:
         """A frame that spans reads, once its last byte is here."""
         partial = self._partial
         if not self._wanted:
@@ -141,10 +141,9 @@ class FrameDecoder:
         self._gather(self._wanted - len(partial))
         if len(partial) < self._wanted:
             return None
-        frame = bytes(partial)
-        partial.clear()
+        self._partial = bytearray()
         self._wanted = 0
-        return frame
+        return partial
 
     def _gather(self, count: int) -> None:
         """Move up to `count` bytes from the chunk to the partial frame."""

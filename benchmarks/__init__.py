@@ -1,0 +1,1 @@
+"""Measures EmberQ, beside the official software where it can be started."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -35,7 +36,9 @@ async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[t
             lambda: Connection(endpoint), host, port, backlog=endpoint.limits.backlog
         )
     except (OSError, ValueError) as error:  # the second: no port, no host name
-        reason = getattr(error, "strerror", None) or str(error)
+        # asyncio wraps the system's words in its own; the number still has them.
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number) if number else str(error)
         raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
     watches = [asyncio.create_task(_sweep(endpoint))]
     if endpoint.registry.has_wait_limits:

@@ -11,6 +11,9 @@ from emberq.protocol.fastjson import Dialect
 
 OrderConfigOf = Callable[[str], str | None]
 
+# A route does not name its topic: topics with the same queues on the same brokers share a body.
+SHARED_BODIES_MAX = 4_096
+
 
 class RouteAnswers:
     """Answers by topic and JSON dialect."""
@@ -26,6 +29,7 @@ class RouteAnswers:
         self._uses_acting_masters = uses_acting_masters
         self._strict: dict[str, bytes] = {}
         self._dialect: dict[str, bytes] = {}
+        self._shared: dict[bytes, bytes] = {}
         self._generation = table.generation
 
     def get(self, topic: str, dialect: Dialect) -> bytes | None:
@@ -39,7 +43,7 @@ class RouteAnswers:
             route = self.route(topic)
             if route is None:
                 return None
-            body = kept[topic] = encode_body(route, dialect)
+            body = kept[topic] = self._share(encode_body(route, dialect))
         return body
 
     def route(self, topic: str) -> TopicRoute | None:
@@ -53,6 +57,12 @@ class RouteAnswers:
         """Forget all answers: something other than the table changed that they depend on."""
         self._strict.clear()
         self._dialect.clear()
+        self._shared.clear()
+
+    def _share(self, body: bytes) -> bytes:
+        if len(self._shared) >= SHARED_BODIES_MAX:
+            self._shared.clear()  # topics keep what they have; only the next ones share anew
+        return self._shared.setdefault(body, body)
 
     def _drop_changed(self) -> None:
         table = self._table

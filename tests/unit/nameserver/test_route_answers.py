@@ -2,7 +2,7 @@ from msgspec.structs import replace
 
 from emberq.model.route import BrokerData, QueueData, TopicRoute
 from emberq.model.topic import TopicConfig
-from emberq.nameserver.route_answers import RouteAnswers, within_zone
+from emberq.nameserver.route_answers import SHARED_BODIES_MAX, RouteAnswers, within_zone
 from emberq.nameserver.route_table import Registration, RouteTable
 from emberq.protocol.fastjson import Dialect
 
@@ -84,6 +84,26 @@ def test_what_depends_on_other_things_is_forgotten_when_told() -> None:
     answers.clear()
 
     assert b'"orderTopicConf":"a:4"' in (answers.get("T1", Dialect.STRICT) or b"")
+
+
+def test_topics_with_equal_routes_share_one_body() -> None:
+    table = RouteTable()
+    table.register(MASTER, "x", 0)
+    answers = RouteAnswers(table, lambda _: None, lambda: False)
+
+    assert answers.get("T1", Dialect.STRICT) is answers.get("T2", Dialect.STRICT)
+
+
+def test_bodies_that_nobody_shares_any_more_do_not_pile_up() -> None:
+    table = RouteTable()
+    table.register(MASTER, "x", 0)
+    answers = RouteAnswers(table, lambda _: None, lambda: False)
+
+    for count in range(SHARED_BODIES_MAX + 10):
+        table.register_topic("T1", [QueueData(broker_name="a", read_queue_count=count)])
+        assert f'"readQueueNums":{count},'.encode() in (answers.get("T1", Dialect.STRICT) or b"")
+
+    assert len(answers._shared) <= SHARED_BODIES_MAX
 
 
 def zoned(name: str, zone: str | None, master: str = "m") -> BrokerData:

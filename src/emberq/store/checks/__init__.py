@@ -1,0 +1,1 @@
+"""Comparing what the parts of a store say: log with queues, log with index."""

@@ -353,3 +353,18 @@ def test_bytes_at_random_places_never_stop_the_check(builder: StoreBuilder) -> N
             overwrite(path, position, b"\xff\x00\xff")
 
     assert verify(root).finding_count > 0
+
+
+def test_few_windows_and_files_serve_many_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emberq.store.checks.queues.WINDOWS_MAX", 2)
+    monkeypatch.setattr("emberq.store.view.files.OPEN_FILES_MAX", 2)
+    builder = StoreBuilder(tmp_path, segment_size=SEGMENT, entries_per_file=3)
+    for number in range(100):
+        builder.add(f"topic-{number % 7}", number % 3, KEYS=f"k{number}")
+
+    outcome = verify(builder.write())
+
+    assert outcome.findings == []
+    assert outcome.queue_entries == 100

@@ -6,6 +6,7 @@ Entries stand in log order, so one pass over both compares them. Memory: one slo
 import sys
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from operator import ne
 
 from emberq.record.properties import find_stored_property
@@ -22,6 +23,7 @@ from emberq.store.view.walk import LogRecord
 _Entry = tuple[int, int]  # log offset, key hash
 
 _TAG_MARK = "T#"  # brokers since 5.5 also index the tag, as the key `T#` and the tag
+_TAGS_CACHED_MAX = 4_096
 
 
 class _Waiting:
@@ -104,12 +106,14 @@ class IndexChecks:
         self.entries_checked += len(found)
         if found == hashes:
             return
+        if waiting.tag is not None:
+            tag_hash = _tag_hash(waiting.topic, waiting.tag)
+            if found == [*hashes, tag_hash]:
+                return
+            found = [key_hash for key_hash in found if key_hash != tag_hash or tag_hash in hashes]
         for key_hash in set(hashes) - set(found):
             self._missing(log_offset, waiting.topic, key_hash, is_behind=entry is None)
-        spare = set(found) - set(hashes)
-        if spare and waiting.tag is not None:
-            spare.discard(index_hash(f"{waiting.topic}#{_TAG_MARK}{waiting.tag}"))
-        for key_hash in spare:
+        for key_hash in set(found) - set(hashes):
             self._add(
                 FindingKind.INDEX_ENTRY_WITHOUT_KEY,
                 f"the record at {log_offset} has no key of hash {key_hash}",
@@ -248,6 +252,11 @@ class IndexChecks:
         self._findings.add(
             Finding(kind=kind, detail=detail, log_offset=log_offset, file=file, count=count)
         )
+
+
+@lru_cache(maxsize=_TAGS_CACHED_MAX)
+def _tag_hash(topic: str, tag: str) -> int:
+    return index_hash(f"{topic}#{_TAG_MARK}{tag}")
 
 
 def _text(value: bytes | None) -> str | None:

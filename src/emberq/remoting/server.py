@@ -37,8 +37,8 @@ async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[t
         )
     except (OSError, ValueError) as error:  # the second: no port, no host name
         # asyncio wraps the system's words in its own; the number still has them.
-        number = getattr(error, "errno", None)
-        reason = os.strerror(number) if number else str(error)
+        number = getattr(error, "errno", None) or 0
+        reason = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error
         raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
     watches = [asyncio.create_task(_sweep(endpoint))]
     if endpoint.registry.has_wait_limits:

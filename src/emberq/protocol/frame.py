@@ -115,6 +115,8 @@ class FrameDecoder:
         chunk, start = self._chunk, self._position
         available = len(chunk) - start
         if self._partial or available < 8:
+            if not available:
+                return None
             frame = self._gathered_frame()
             return None if frame is None else parse_frame(memoryview(frame))
         size, kind = _PREFIX.unpack_from(chunk, start)
@@ -124,7 +126,10 @@ class FrameDecoder:
             self._wanted = 4 + size
             self._gather(available)
             return None
-        self._position = start + 4 + size
+        if available > 4 + size:
+            self._position = start + 4 + size
+        else:
+            self._chunk, self._position = b"", 0  # a read that is used up must not be held
         return _parse(chunk, start, size, kind)
 
     def _gathered_frame(self) -> bytearray | None:
@@ -151,7 +156,7 @@ class FrameDecoder:
         self._partial += taken
         self._position += len(taken)
         if self._position == len(self._chunk):
-            self._chunk, self._position = b"", 0  # a read that is used up must not be held
+            self._chunk, self._position = b"", 0
 
     def _refusal(self, size: int) -> ProtocolError:
         # As an unsigned number a negative size is far above the limit too.

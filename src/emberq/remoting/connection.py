@@ -50,6 +50,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._endpoint = endpoint
         self._limits = endpoint.limits
+        self._work_max_s = endpoint.limits.work_per_turn_max_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
         self._pending: PendingCalls[PendingCall] = PendingCalls(self._limits.pending_calls_max)
@@ -323,9 +324,8 @@ class Connection(asyncio.Protocol):
     def _work(self) -> None:
         """Serve commands until there are none, or until others should have their turn."""
         self._is_corked = True
-        limits = self._limits
-        deadline = time.perf_counter() + limits.work_per_turn_max_ms / 1000
-        allowance = limits.work_per_turn_max_bytes
+        deadline = time.perf_counter() + self._work_max_s
+        allowance = self._limits.work_per_turn_max_bytes
         try:
             while not self._is_input_held:
                 command = self._decoder.next()

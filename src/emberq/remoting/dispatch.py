@@ -34,7 +34,7 @@ class Dispatcher:
         limits: RemotingLimits,
         hooks: tuple[CallHook, ...] = (),
     ) -> None:
-        self._registry = registry
+        self._entry_of = registry.get
         self._limits = limits
         self._hooks = hooks
         self._tasks: set[asyncio.Task[None]] = set()
@@ -46,7 +46,7 @@ class Dispatcher:
 
     def serve(self, command: Command, connection: "Connection") -> None:
         """Handle one request; its answer goes to the connection now or later."""
-        entry = self._registry.get(command.code)
+        entry = self._entry_of(command.code)
         try:
             if entry is None:
                 raise RequestRejected(  # noqa: TRY301 - one place turns failures into answers

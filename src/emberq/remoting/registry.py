@@ -55,6 +55,7 @@ class HandlerRegistry:
 
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
+        self.get = self._entries.get  # by code; asked once per request, so there is no way around
 
     def add(
         self,
@@ -83,9 +84,6 @@ class HandlerRegistry:
         is_async = iscoroutinefunction(handler)
         served = header_type.code if code is None else code
         self._put(served, Entry(parse_and_handle, is_async, wait_max_ms))
-
-    def get(self, code: int) -> Entry | None:
-        return self._entries.get(code)
 
     @property
     def has_wait_limits(self) -> bool:

@@ -400,13 +400,23 @@ class RouteTable:
             for topic in absent:
                 self._remove_brokers_from(topic, {name})
         is_read_only = registration.broker_id != MASTER_ID and group.is_acting_master_enabled
+        made: dict[tuple[int, ...], QueueData] = {}  # few of them differ: topics share the rest
         for topic, config in registration.topics.items():
             known = self._topics.get(topic)
             before = None if known is None else known.get(name)
-            if before is None or is_changed:
-                queues = _queue_data(name, config, is_read_only)
-                if queues != before:
-                    self._put_queues(topic, queues)
+            if before is not None and not is_changed:
+                continue
+            asked = (
+                config.permission,
+                config.read_queue_count,
+                config.system_flag,
+                config.write_queue_count,
+            )
+            queues = made.get(asked)
+            if queues is None:
+                queues = made[asked] = _queue_data(name, config, is_read_only)
+            if queues != before:
+                self._put_queues(topic, queues)
         for topic, mapping in registration.queue_mappings.items():
             owner = mapping.broker_name or name
             is_new = owner not in self._mappings.get(topic, ())

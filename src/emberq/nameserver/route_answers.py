@@ -11,6 +11,8 @@ from emberq.protocol.fastjson import Dialect
 
 OrderConfigOf = Callable[[str], str | None]
 
+_STRICT = Dialect.STRICT  # a member of an enum costs ten times a name of the module
+
 # A route does not name its topic: topics with the same queues on the same brokers share a body.
 SHARED_BODIES_MAX = 4_096
 
@@ -37,7 +39,7 @@ class RouteAnswers:
         table = self._table
         if table.changed_topics or table.generation != self._generation:
             self._drop_changed()
-        kept = self._strict if dialect is Dialect.STRICT else self._dialect
+        kept = self._strict if dialect is _STRICT else self._dialect
         body = kept.get(topic)
         if body is None:
             route = self.route(topic)

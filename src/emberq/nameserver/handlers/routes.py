@@ -19,6 +19,7 @@ NO_ROUTE_REMARK = (
 )
 
 _NO_FIELDS: dict[str, str] = {}
+_STRICT, _FASTJSON = Dialect.STRICT, Dialect.FASTJSON
 
 # Asks the name servers of the product environment; None if they do not know the topic either.
 AskElsewhere = Callable[[str], Awaitable[bytes | None]]
@@ -66,7 +67,7 @@ class RouteHandlers:
         is_strict = (
             command.version >= V4_9_4 or fields.get("acceptStandardJsonOnly", "").lower() == "true"
         )
-        body = self._answers.get(topic, Dialect.STRICT if is_strict else Dialect.FASTJSON)
+        body = self._answers.get(topic, _STRICT if is_strict else _FASTJSON)
         if body is None:
             remark = NO_ROUTE_REMARK.format(topic=topic)
             return answer(command, ResponseCode.TOPIC_NOT_EXIST, remark)
@@ -87,4 +88,4 @@ class RouteHandlers:
         if route is None or not zone_name:
             return body
         # The official server writes these answers in the dialect, whoever asks.
-        return encode_body(within_zone(route, zone_name), Dialect.FASTJSON)
+        return encode_body(within_zone(route, zone_name), _FASTJSON)

@@ -27,7 +27,7 @@ from emberq.protocol.codes import ResponseCode
 from emberq.remoting.event_loop import run
 
 SEED = 20_261_116
-SEQUENCE_LENGTH = 20_000  # random topics per connection before the sequence repeats
+SEQUENCE_LENGTH = 50_000  # random topics before they repeat; connections begin at other places
 LOOKUP_BROKERS = 2
 REGISTERING_BROKERS = 4
 REGISTRATION_PAUSE_S = 0.1  # beside look-ups: about ten whole tables per second
@@ -215,8 +215,9 @@ def _sources(measurement: Measurement) -> list[Iterator[bytes]]:
     match measurement.kind:
         case Kind.LOOKUP | Kind.LOOKUP_BESIDE_REGISTRATIONS:
             requests = workload.route_requests(topic_count)
-            chance = random.Random(SEED)
-            return [cycle(chance.choices(requests, k=SEQUENCE_LENGTH)) for _ in range(count)]
+            sequence = random.Random(SEED).choices(requests, k=SEQUENCE_LENGTH)
+            steps = [SEQUENCE_LENGTH * number // count for number in range(count)]
+            return [cycle(sequence[step:] + sequence[:step]) for step in steps]
         case Kind.REGISTER_SAME:
             return [
                 cycle([workload.registration_request(broker, topic_count)])

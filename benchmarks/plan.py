@@ -40,8 +40,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     def compiling(self) -> list[Measurement]:
         topic_count = TOPIC_COUNTS[0]
         return [
-            self._measurement(Kind.LOOKUP, shape, topic_count, self.compile_s / 2)
-            for shape in ((8, 16), (8, 1))
+            self._measurement(Kind.LOOKUP, shape, topic_count, self.compile_s / len(SHAPES))
+            for shape in SHAPES
         ]
 
     def _measurement(
@@ -60,13 +60,13 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 FULL = Plan(
     lookup_rounds=3,
-    lookup_s=1.2,
-    registration_s=2.0,
-    echo_s=1.0,
+    lookup_s=1.0,
+    registration_s=1.5,
+    echo_s=0.8,
     warm_up_s=0.3,
-    compile_s=8.0,
+    compile_s=12.0,
     starts=7,
-    official_starts=2,
+    official_starts=1,
 )
 QUICK = Plan(
     lookup_rounds=1,
@@ -74,7 +74,7 @@ QUICK = Plan(
     registration_s=0.5,
     echo_s=0.4,
     warm_up_s=0.1,
-    compile_s=3.0,
+    compile_s=4.0,
     starts=2,
     official_starts=1,
 )

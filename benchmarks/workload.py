@@ -5,6 +5,7 @@ size and the load program can check an answer by comparing a few bytes.
 """
 
 import zlib
+from functools import cache
 
 from emberq.model.data_version import DataVersion
 from emberq.model.route import BrokerData, QueueData, TopicRoute
@@ -56,7 +57,11 @@ def unknown_route_request() -> bytes:
 
 def expected_route(index: int, broker_count: int) -> bytes:
     """The body that answers the look-up of one topic."""
-    queue_count = _queue_count(index)
+    return _route_body(_queue_count(index), broker_count)
+
+
+@cache
+def _route_body(queue_count: int, broker_count: int) -> bytes:
     brokers = [
         BrokerData(
             cluster=CLUSTER,

@@ -26,6 +26,10 @@ class SideFiles(Protocol):
     There may be very many; `in_between` is called often, for what cannot wait for all of them.
     """
 
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether they should be synced now, whatever the pace."""
+
     def write_side_files(self, in_between: Callable[[], None]) -> None:
         """Raises OSError."""
 
@@ -135,7 +139,7 @@ class Flusher:
                 if now >= next_side:
                     next_side = now + pace.side_interval_ms / 1000
                     self._side_files.write_side_files(self._sync_wanted)
-                if now >= next_side_thorough:
+                if now >= next_side_thorough or self._side_files.is_sync_due:
                     next_side_thorough = now + pace.side_thorough_interval_ms / 1000
                     self._side_files.sync_side_files(self._sync_whole_log, self._sync_wanted)
         except OSError as error:

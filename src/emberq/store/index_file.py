@@ -262,6 +262,10 @@ class IndexFile:
                 raise
             self._is_unsynced = False
 
+    def note_unsynced(self) -> None:
+        """Another process wrote the file and may not have synced it."""
+        self._is_unsynced = True
+
     def release_slots(self) -> None:
         """Forget the slots of a full file once the disk has them; readers keep what they hold."""
         if self.is_full and not self.unwritten_bytes and not self._has_stale_head:

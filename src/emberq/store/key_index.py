@@ -94,6 +94,8 @@ class KeyIndex:
                 self.end_log_offset = max(self.end_log_offset, safe_log_offset)
             if self._files and self._is_writable:
                 self._files[-1].load_slots()
+                # Official brokers sync full files only, even when they stop.
+                self._files[-1].note_unsynced()
         self._note_durable(self.end_log_offset)
         return problems
 
@@ -247,6 +249,17 @@ class KeyIndex:
             )
         self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
 
+    def settle(self, log_end: int) -> None:
+        """The log was walked to its end: what is behind it goes, all before it is indexed.
+
+        Raises:
+            OSError
+        """
+        if log_end < self.end_log_offset:
+            self.truncate(log_end)
+        elif not self.is_behind:
+            self.end_log_offset = log_end
+
     def resume(self) -> None:
         """Take records again, from `end_log_offset` on."""
         self.is_behind = False
@@ -276,14 +289,24 @@ class KeyIndex:
 
     # Writing: the flusher's thread
 
+    def write_entries(self) -> int:
+        """Move new entries to the files; returns the bytes written. Raises OSError.
+
+        Slots and headers wait for `sync`: after a crash official brokers delete a file whose
+        header is newer than the checkpoint, with all the old keys that it holds.
+        """
+        return sum(file.write_entries() for file in self._files if not file.is_settled)
+
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether a full file waits for its slots and header, which are kept in memory."""
+        newest_full = next((file for file in reversed(self._files) if file.is_full), None)
+        return newest_full is not None and not newest_full.is_settled
+
     def write(self) -> int:
         """Move new entries to the files and finish full files; returns the bytes written.
 
-        Slots and header of the file that grows wait for `sync`: official brokers believe a file
-        after a crash if its header is not newer than the checkpoint.
-
-        Raises:
-            OSError
+        For recovery, after which everything is synced. Raises OSError.
         """
         written = 0
         for file in self._files:

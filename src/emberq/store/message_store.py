@@ -129,16 +129,20 @@ class MessageStore:
                 self._disk.make_folder(folder)
             recovered = self._recover(root, was_clean, progress)
             self.log.open_for_append()
+            self._flusher = Flusher(
+                self.log,
+                self,
+                self._pace(),
+                on_flushed=self._flushed_in_thread,
+                on_failed=self._failed_in_thread,
+            )
+            # What recovery found is not to be found again, and official brokers leave a checkpoint
+            # that makes them delete the newest index file after our crash.
+            self.sync_side_files(_nothing, _nothing)
         except BaseException:
+            self._flusher = None
             self._release()
             raise
-        self._flusher = Flusher(
-            self.log,
-            self,
-            self._pace(),
-            on_flushed=self._flushed_in_thread,
-            on_failed=self._failed_in_thread,
-        )
         self._flusher.start()
         self.refusal = ""
         return recovered
@@ -199,6 +203,8 @@ class MessageStore:
         self._last_stored_at_ms = max(
             recovered.last_stored_at_ms, self._checkpoint.log_timestamp_ms
         )
+        if self.index is not None:
+            self.index.settle(self.log.end)
         self.dispatcher.reached = (self.log.end, self._last_stored_at_ms)
         self.reader.verified_from = recovered.scanned_from
         log.info(
@@ -556,6 +562,11 @@ class MessageStore:
         if self._schedule_from_thread is not None:
             self._schedule_from_thread(self._waiters.fail_all)
 
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether an index file is full: it is not left to a crash."""
+        return self.index is not None and self.index.is_sync_due
+
     def write_side_files(self, in_between: Callable[[], None]) -> None:
         """Queues and index to their files; called by the flusher."""
         with self._side_lock:
@@ -564,7 +575,7 @@ class MessageStore:
                 dirty.pop().write()
                 in_between()
             if self.index is not None:
-                self.index.write()
+                self.index.write_entries()
                 self._is_index_busy = False
 
     def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
@@ -621,6 +632,10 @@ class MessageStore:
         now_ms = self._now_ms()
         stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000))
         return f"{stamp}{now_ms % 1000:03d}"
+
+
+def _nothing() -> None:
+    """Recovery has synced the log, and nobody waits yet."""
 
 
 def _encode(

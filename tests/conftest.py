@@ -1,0 +1,8 @@
+"""What holds for every test."""
+
+from hypothesis import settings
+
+# No deadline: how long an example takes depends on what else the machine does. A failing example
+# is printed in a form that can be pasted back.
+settings.register_profile("emberq", deadline=None, print_blob=True)
+settings.load_profile("emberq")

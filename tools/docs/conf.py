@@ -10,7 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT_PAGE = "README"
-PAGES_BESIDE_IT = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")
+PAGES_BESIDE_IT = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "benchmarks/README")
 REDIRECT = f'<!doctype html><meta http-equiv="refresh" content="0; url={FRONT_PAGE}.html">\n'
 
 project = "EmberQ"

@@ -48,9 +48,9 @@ def prepare_home(home: Path) -> None:
 
 
 def client_class_path(line: Line) -> list[Path]:
-    """Our producer and consumer with the line's client."""
+    """Our producers and consumers with the line's client."""
     jars = client_jars(line)
-    return [_compiled(line, "client", jars, ("Producer", "PushConsumer")), jars]
+    return [_compiled(line, "client", jars, ("Producer", "PushConsumer", "StoreShell")), jars]
 
 
 def admin_class_path(line: Line) -> list[Path]:
@@ -70,7 +70,10 @@ def _compiled(line: Line, part: str, jars: Path, classes: tuple[str, ...]) -> Pa
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
             done = subprocess.run(
-                ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(target), *map(str, sources)],
+                [
+                    *("javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*"),
+                    *("-d", str(target), *map(str, sources)),
+                ],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -87,11 +87,23 @@ class Broker:
         self.process.wait_for_line(rf"The broker\[{self.name}, .*boot success", BOOT_TIMEOUT_S)
 
 
+def broker_port() -> int:
+    """A free port with those for a broker's fast and replication listeners beside it."""
+    return free_port_with(-2, 1)
+
+
 def start_official_broker(
-    line: Line, name: str, home: Path, name_servers: list[NameServer]
+    line: Line,
+    name: str,
+    home: Path,
+    name_servers: list[NameServer],
+    *,
+    port: int | None = None,
+    **config: str,
 ) -> Broker:
+    """A broker on `home/store`, on a port of its own or the given one of `broker_port`."""
     prepare_home(home)
-    port = free_port_with(-2, 1)  # its fast port and its replication port
+    port = port or broker_port()
     settings = {
         "brokerClusterName": CLUSTER,
         "brokerName": name,
@@ -109,7 +121,9 @@ def start_official_broker(
         "diskMaxUsedSpaceRatio": "99",
         "enablePropertyFilter": "true",
     }
-    (home / "broker.conf").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+    (home / "broker.conf").write_text(
+        "".join(f"{key}={value}\n" for key, value in (settings | config).items())
+    )
     process = _broker_process(line, name, home)
     return Broker(line, name, home, name_servers, port, process)
 

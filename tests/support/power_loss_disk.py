@@ -93,8 +93,8 @@ class _TrackedFile:
     def read_cached(self, position: int, size: int) -> bytes | None:
         return self._file.read_cached(position, size)
 
-    def next_written(self, position: int) -> int | None:
-        return self._file.next_written(position)
+    def written_from(self, position: int) -> list[tuple[int, int]]:
+        return self._file.written_from(position)
 
     def sync(self) -> None:
         self._disk.before_sync(self.path)

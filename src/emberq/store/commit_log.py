@@ -8,12 +8,12 @@ from emberq.errors import StoreDamaged, StoreError
 from emberq.record.encode import encode_blank
 from emberq.record.layout import BLANK_SIZE_MIN, BytesLike
 from emberq.store.disk import Disk, MappedFile
+from emberq.store.erasing import pieces_not_zero
 from emberq.store.segment_allocator import SegmentAllocator
 
 log = logging.getLogger(__name__)
 
 NAME_DIGITS = 20
-_ERASE_CHUNK_BYTES = 1024 * 1024
 
 
 def segment_name(start: int) -> str:
@@ -74,15 +74,9 @@ class CommitLog:
             return False
         file = self._disk.open(path, is_writable=False)
         try:
-            position = file.next_written(0)
-            while position is not None and position < size:
-                chunk = file.read(position, _ERASE_CHUNK_BYTES)
-                if chunk.strip(b"\0"):
-                    return False
-                position = file.next_written(position + len(chunk))
+            return not any(True for _ in pieces_not_zero(file, 0))
         finally:
             file.close()
-        return True
 
     def open_for_append(self) -> None:
         """Begin to take records at `end`, which recovery has set."""
@@ -190,7 +184,9 @@ class CommitLog:
         found = self.segment_at(offset)
         if found is not None:
             # A stale record behind the end would come to life when new ones of its size lead to it.
-            _erase(*found)
+            segment, position = found
+            for at, size in pieces_not_zero(segment, position):
+                segment.write(at, bytes(size))
         if self._allocator is not None:
             self._activate_end()
 
@@ -251,13 +247,3 @@ class CommitLog:
         assert self._allocator is not None
         if not self._chain[0] or following > self._chain[0][-1]:
             self._allocator.prepare(self._folder / segment_name(following))
-
-
-def _erase(segment: MappedFile, position: int) -> None:
-    zeros = bytes(_ERASE_CHUNK_BYTES)
-    while (found := segment.next_written(position)) is not None and found < segment.size:
-        position = max(found, position)
-        chunk = segment.view[position : position + _ERASE_CHUNK_BYTES]
-        if chunk != zeros[: len(chunk)]:
-            segment.write(position, zeros[: len(chunk)])
-        position += len(chunk)

@@ -32,8 +32,8 @@ class DiskFile(Protocol):
     def read_cached(self, position: int, size: int) -> bytes | None:
         """Read without waiting for the disk; None if some of it is not in memory."""
 
-    def next_written(self, position: int) -> int | None:
-        """The first position from here on that may hold anything but zeros; None: there is none."""
+    def written_from(self, position: int) -> list[tuple[int, int]]:
+        """Ranges from a position on that may hold anything but zeros, as (start, end)."""
 
     def sync(self) -> None:
         """Make all writes durable. Runs in a thread and lets other threads run."""
@@ -117,15 +117,19 @@ class _PlainFile:
             return None
         return bytes(buffer) if count == size else None
 
-    def next_written(self, position: int) -> int | None:
+    def written_from(self, position: int) -> list[tuple[int, int]]:
         if not hasattr(os, "SEEK_DATA"):
-            return position if position < self.size else None
+            return [(position, self.size)] if position < self.size else []
+        ranges = []
         try:
-            return os.lseek(self._descriptor, position, os.SEEK_DATA)
+            while True:
+                start = os.lseek(self._descriptor, position, os.SEEK_DATA)
+                position = os.lseek(self._descriptor, start, os.SEEK_HOLE)
+                ranges.append((start, position))
         except OSError as error:
-            if error.errno == errno.ENXIO:  # only holes up to the end
-                return None
-            raise
+            if error.errno != errno.ENXIO:  # only holes up to the end
+                raise
+        return ranges
 
     def sync(self) -> None:
         _sync_data(self._descriptor)

@@ -1,15 +1,15 @@
 """Files of consume queues: sparse, of equal size, a bounded number of them open."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
 from emberq.store.disk import Disk, DiskFile
+from emberq.store.erasing import pieces_not_zero
 
 NAME_DIGITS = 20
 OPEN_FILES_MAX = 1024
-_ERASE_CHUNK_BYTES = 256 * 1024
 
 
 class QueueFiles:
@@ -95,11 +95,12 @@ class QueueFiles:
 
     def is_written_after(self, folder: Path, position: int) -> bool:
         """Whether anything but zeros stands behind a position."""
-        return any(
-            any(True for _ in self._written(self._path(folder, start), max(position - start, 0)))
-            for start in self.starts(folder)
-            if start + self.file_size > position
-        )
+        for start in self.starts(folder):
+            if start + self.file_size > position:
+                file = self._opened(self._path(folder, start))
+                if any(True for _ in pieces_not_zero(file, max(position - start, 0))):
+                    return True
+        return False
 
     def remove(self, folder: Path, start: int) -> None:
         path = self._path(folder, start)
@@ -127,7 +128,8 @@ class QueueFiles:
             if start >= position and start != starts[0]:
                 self.remove(folder, start)
             elif start + self.file_size > position:
-                for at, size in self._written(self._path(folder, start), max(position - start, 0)):
+                file = self._opened(self._path(folder, start))
+                for at, size in pieces_not_zero(file, max(position - start, 0)):
                     self.write(folder, start + at, bytes(size))
 
     def close(self) -> None:
@@ -135,18 +137,6 @@ class QueueFiles:
             for file in self._open.values():
                 file.close()
             self._open.clear()
-
-    def _written(self, path: Path, at: int) -> Iterator[tuple[int, int]]:
-        """Positions and sizes of pieces of a file that are not all zeros, from `at` on."""
-        file = self._opened(path)
-        while (found := file.next_written(at)) is not None:
-            at = max(at, found)
-            content = file.read(at, _ERASE_CHUNK_BYTES)
-            if not content:
-                return
-            if content.strip(b"\0"):
-                yield at, len(content)
-            at += len(content)
 
     def _ranges(self, folder: Path, position: int, size: int) -> list[tuple[Path, int, int]]:
         ranges = []

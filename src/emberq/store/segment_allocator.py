@@ -105,6 +105,7 @@ class SegmentAllocator:
         segment: MappedFile | None = None
         try:
             segment = self._disk.create_mapped(path, self._size)
+            segment.sync()  # its size: only the last file of the row may be short after a crash
             self._disk.sync_folder(path.parent)
         except OSError as error:
             log.warning("segment_not_made path=%s reason=%s", path, error)

@@ -116,6 +116,15 @@ class Station:
             broker.process.kill()
             self.broker = None
 
+    def start_in_vain(self) -> int:
+        """The exit code of a broker that cannot take the directory."""
+        broker = self.start_broker()
+        try:
+            return broker.process.wait_until_ended(STOP_TIMEOUT_S)
+        finally:
+            broker.process.kill()
+            self.broker = None
+
     def end(self) -> None:
         for process in (self.shell.process, self._name_server.process):
             process.kill()

@@ -32,8 +32,6 @@ from tests.interop.store_station import Station, copy_store
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
-REFUSAL_TIMEOUT_S = 60.0
-
 
 @pytest.fixture(scope="module")
 def station(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
@@ -200,8 +198,7 @@ def test_an_official_broker_refuses_a_store_that_emberq_has_open(station: Statio
     begin_emberq_store(station)
 
     with opened(station.store, station.port):
-        broker = station.start_broker()
-        exit_code = broker.process.wait_until_ended(REFUSAL_TIMEOUT_S)
+        exit_code = station.start_in_vain()
 
     assert exit_code != 0
 

@@ -149,9 +149,9 @@ class Flusher:
             raise
 
     def _fail(self, error: Exception) -> None:
-        self.failure = error
         log.error("flush_failed reason=%s", error)
-        self._on_failed(error)
+        self._on_failed(error)  # first: who sees the failure must see the refusal too
+        self.failure = error
 
     def _flush_log(self, pages_min: int) -> None:
         end = self._log.end

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from emberq.errors import RecordError, StoreError
+from emberq.errors import RecordError, StoreError, StoreFailed
 from emberq.record.encode import encode_common_record, encode_record
 from emberq.record.host import PackedHost
 from emberq.record.layout import BLANK_SIZE_MIN, IPV4_HOST_SIZE, BytesLike
@@ -159,6 +159,8 @@ class MessageStore:
             if self._flusher is not None:
                 self._flusher.stop()
                 self._disk.remove(self.config.root / "abort")
+        except OSError as error:
+            raise StoreFailed(f"the stop could not be marked as clean: {error}") from error
         finally:
             self.poll()
             self._waiters.fail_all()

@@ -77,7 +77,10 @@ class SegmentAllocator:
 
     def _discard(self, segment: MappedFile) -> None:
         segment.close()
-        self._disk.remove(segment.path)
+        try:
+            self._disk.remove(segment.path)
+        except OSError as error:  # it is empty, and the next start removes it
+            log.warning("segment_not_removed path=%s reason=%s", segment.path, error)
 
     def _is_settled(self) -> bool:
         return self._wanted is None

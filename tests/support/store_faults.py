@@ -3,6 +3,7 @@
 import errno
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from emberq.errors import StoreFailed
 from emberq.store.message_store import MessageStore
@@ -12,7 +13,7 @@ from emberq.testing.faulty_disk import Fault, FaultyDisk
 from tests.support.stores import SYNC, bodies_of, durable, new_store, opened, put
 
 PUTS = 12
-HURRIED = {
+HURRIED: dict[str, Any] = {
     "mapped_file_size_commit_log": 4096,
     "flush_interval_consume_queue": 1,
     "flush_consume_queue_thorough_interval": 1,

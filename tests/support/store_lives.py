@@ -22,7 +22,7 @@ QUEUES = 3
 PAGE_SIZE = 64
 SEGMENT_SIZE = 4096
 # Checkpoints are as frequent as the flusher can make them.
-HURRIED = {
+HURRIED: dict[str, Any] = {
     "flush_interval_commit_log": 2,
     "flush_interval_consume_queue": 1,
     "flush_consume_queue_thorough_interval": 1,

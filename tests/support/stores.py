@@ -103,7 +103,7 @@ def loop_store(root: Path, disk: Disk | None = None, **changes: Any) -> MessageS
     )
 
 
-SYNC = {"flush_disk_type": FlushKind.SYNC_FLUSH}
+SYNC: dict[str, Any] = {"flush_disk_type": FlushKind.SYNC_FLUSH}
 
 
 def put(

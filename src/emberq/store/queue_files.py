@@ -93,6 +93,24 @@ class QueueFiles:
     def sizes(self, folder: Path) -> list[int]:
         return [self.disk.size_of(self._path(folder, start)) for start in self.starts(folder)]
 
+    def fit(self, folder: Path, starts: list[int]) -> bool:
+        """Whether files with these starts can have been made in the configured size.
+
+        Those that a crash left short get it: official brokers start with no other size.
+        """
+        if any(start % self.file_size for start in starts):
+            return False
+        for start in starts:
+            path = self._path(folder, start)
+            size = self.disk.size_of(path)
+            if size > self.file_size:
+                return False
+            if size < self.file_size:
+                self._created(path)
+                with self._lock:
+                    self._unsynced.add(path)
+        return True
+
     def is_written_after(self, folder: Path, position: int) -> bool:
         """Whether anything but zeros stands behind a position."""
         for start in self.starts(folder):

@@ -15,7 +15,7 @@ _OFFSET_AND_SIZE = Layout(">qi8x")
 
 
 def recover_queue(queue: ConsumeQueue, files: QueueFiles, *, was_clean: bool) -> bool:
-    """Take up the entries up to the first void; False if a clean stop cannot have left it so."""
+    """Take up the entries up to the first void; False if the files cannot have been left so."""
     starts = files.starts(queue.folder)
     if not starts:
         queue.reset(0, 0, -1)
@@ -25,7 +25,7 @@ def recover_queue(queue: ConsumeQueue, files: QueueFiles, *, was_clean: bool) ->
     queue.reset(starts[0] // ENTRY_SIZE, end, log_end)
     if _is_filler(files.read(queue.folder, starts[0], ENTRY_SIZE)):
         queue.raise_min_offset(0)
-    return not was_clean or _is_whole(queue, files, starts)
+    return _is_whole(queue, files, starts) if was_clean else files.fit(queue.folder, starts)
 
 
 def cut_back(queue: ConsumeQueue, log_offset: int, commit_log: CommitLog) -> None:

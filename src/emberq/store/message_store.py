@@ -426,7 +426,8 @@ class MessageStore:
 
         Returns the log offset that dispatch has reached."""
         limit = self.log.end if confirmed_offset is None else min(confirmed_offset, self.log.end)
-        scan = LogScan(self.log, self.dispatcher.dispatched_offset, limit, is_crc_checked=False)
+        start = max(self.dispatcher.dispatched_offset, self.log.min_offset)
+        scan = LogScan(self.log, start, limit, is_crc_checked=False)
         batch: list[Dispatched] = []
         for record in scan:
             batch.append(dispatched_from(record, self.queues, self._tag_codes))

@@ -19,8 +19,6 @@ from tests.interop.store_messages import SeenMessage, by_key, by_queue, seen
 from tests.interop.store_sizes import QUEUE_COUNT, TOPIC
 from tests.interop.store_station import Ending, Station, copy_store
 
-__all__ = ["AGED_MS", "Ending", "Journey", "send_every_kind"]
-
 ROUNDS = 20
 AGED_MS = 3_600_000
 DELIVERY_TIMEOUT_S = 40.0

@@ -25,10 +25,10 @@ from tests.interop.store_checks import (
     opened,
     stored_checkpoint,
 )
-from tests.interop.store_journey import AGED_MS, Ending, Journey, send_every_kind
+from tests.interop.store_journey import AGED_MS, Journey, send_every_kind
 from tests.interop.store_messages import SeenMessage
 from tests.interop.store_sizes import INDEX_ENTRIES_MAX, INDEX_SLOTS, QUEUE_COUNT, TOPIC
-from tests.interop.store_station import Station, copy_store
+from tests.interop.store_station import Ending, Station, copy_store
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 

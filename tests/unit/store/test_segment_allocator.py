@@ -1,0 +1,86 @@
+"""Segments made ahead, in a thread."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emberq.store.segment_allocator import SegmentAllocator
+from emberq.testing.faulty_disk import Fault, FaultyDisk
+
+SIZE = 4096
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> FaultyDisk:
+    return FaultyDisk(tmp_path)
+
+
+@pytest.fixture
+def allocator(disk: FaultyDisk) -> Iterator[SegmentAllocator]:
+    allocator = SegmentAllocator(disk, SIZE)
+    yield allocator
+    allocator.stop()
+
+
+def test_a_prepared_segment_is_the_one_that_is_taken(
+    allocator: SegmentAllocator, disk: FaultyDisk
+) -> None:
+    allocator.prepare(disk.root / "a")
+
+    segment = allocator.take(disk.root / "a")
+
+    assert (segment.path.name, segment.size) == ("a", SIZE)
+    assert disk.files() == [disk.root / "a"]
+
+
+def test_a_segment_is_durable_before_it_is_used(
+    allocator: SegmentAllocator, disk: FaultyDisk
+) -> None:
+    allocator.take(disk.root / "a")
+
+    assert [step.operation.value for step in disk.history] == ["create", "sync", "sync folder"]
+
+
+def test_a_segment_that_nobody_wants_any_more_is_removed(
+    allocator: SegmentAllocator, disk: FaultyDisk
+) -> None:
+    allocator.prepare(disk.root / "a")
+    allocator.take(disk.root / "b")
+    allocator.prepare(disk.root / "c")
+    allocator.prepare(disk.root / "d")
+    allocator.take(disk.root / "d")
+
+    assert disk.files() == [disk.root / "b", disk.root / "d"]
+
+
+def test_a_forgotten_segment_leaves_no_file(allocator: SegmentAllocator, disk: FaultyDisk) -> None:
+    allocator.prepare(disk.root / "a")
+    allocator.forget()
+
+    assert disk.files() == []
+    assert allocator.take(disk.root / "a").path.name == "a"
+
+
+def test_a_failure_is_the_takers_and_the_next_try_is_fresh(
+    allocator: SegmentAllocator, disk: FaultyDisk
+) -> None:
+    disk.fault = Fault(0, errno.ENOSPC)
+    allocator.prepare(disk.root / "a")
+    with pytest.raises(OSError, match="No space"):
+        allocator.take(disk.root / "a")
+    disk.fault = None
+
+    assert allocator.take(disk.root / "a").path.name == "a"
+
+
+def test_stopping_removes_what_nobody_took(disk: FaultyDisk) -> None:
+    allocator = SegmentAllocator(disk, SIZE)
+    allocator.prepare(disk.root / "a")
+    allocator.take(disk.root / "a")
+    allocator.prepare(disk.root / "b")
+
+    allocator.stop()
+
+    assert disk.files() == [disk.root / "a"]

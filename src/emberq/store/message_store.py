@@ -208,7 +208,8 @@ class MessageStore:
         if self.index is not None:
             self.index.settle(self.log.end)
         self.dispatcher.reached = (self.log.end, self._last_stored_at_ms)
-        self.reader.verified_from = recovered.scanned_from
+        is_checked = self.config.check_crc_on_recover
+        self.reader.verified_from = recovered.whole_from if is_checked else self.log.end
         log.info(
             "store_recovered clean=%s from=%d end=%d records=%d stop=%s cut_bytes=%d cut_queues=%d"
             " damages=%d",

@@ -147,6 +147,11 @@ class QueueReader:
                 was_removed = True
                 next_offset += 1
                 continue
+            if log_offset == last:
+                # A hole in the queue leads to the message behind it, which must not come twice.
+                wanted[-1] = _Wanted(next_offset, log_offset, size)
+                next_offset += 1
+                continue
             if wanted and (
                 len(wanted) >= limits.count_max or size_taken + size > limits.size_max_bytes
             ):
@@ -154,9 +159,8 @@ class QueueReader:
             next_offset += 1
             if accepts is not None and not accepts(tag_code):
                 continue
-            # A hole in the queue leads to the message behind it, which must not come twice.
-            if log_offset == last or size <= 0 or log_offset + size > log_end:
-                continue
+            if size <= 0 or log_offset + size > log_end:
+                continue  # a damaged entry
             wanted.append(_Wanted(next_offset - 1, log_offset, size))
             last = log_offset
             size_taken += size

@@ -57,6 +57,13 @@ class Recovered(Struct, frozen=True, kw_only=True):
     last_stored_at_ms: int
     damages: tuple[Damage, ...] = ()
 
+    @property
+    def whole_from(self) -> int:
+        """From this log offset on, every record was compared with its checksum and is intact."""
+        return max(
+            (damage.offset + damage.size for damage in self.damages), default=self.scanned_from
+        )
+
 
 class Recovery:
     """Brings log, queues and index together again. Run it before anything is appended."""

@@ -250,6 +250,7 @@ async def test_after_a_failed_sync_the_store_says_why_it_refuses(tmp_path: Path)
     disk = FaultyDisk(tmp_path)
     store = loop_store(tmp_path, disk, **SYNC)
     store.open()
+    put(store)
     disk.fault = BROKEN_SYNC
     outcome = durable(store, put(store).end_offset)
 

@@ -60,9 +60,10 @@ class Recovered(Struct, frozen=True, kw_only=True):
     @property
     def whole_from(self) -> int:
         """From this log offset on, every record was compared with its checksum and is intact."""
-        return max(
+        whole_from = max(
             (damage.offset + damage.size for damage in self.damages), default=self.scanned_from
         )
+        return min(whole_from, self.log_end)
 
 
 class Recovery:
@@ -110,6 +111,9 @@ class Recovery:
             scan, scanned, last = self._dispatch_from(start, whole_until, is_crc_checked, progress)
         before = self._log.end
         self._log.truncate(scan.end.offset)
+        missing = checkpoint.confirmed_offset - self._log.end
+        if missing > 0:
+            scan.damages.append(Damage(self._log.end, missing, "what was synced here is gone"))
         cut = self._cut_queues()
         self._correct_min_offsets()
         # Bytes of an earlier life may never have been synced, and what was erased is not yet.

@@ -82,26 +82,35 @@ def test_after_power_loss_the_index_is_exactly_that_of_the_records_it_claims(
         disk = PowerLossDisk(PAGE_SIZE)
         safe = 0
         added = 0
+        # Recovery finishes full files before it syncs: a crash of it may leave their headers
+        # without their entries, which is found, reported and made good from the log.
+        may_be_torn = False
         for _ in range(data.draw(st.integers(1, 3), label="crashes")):
             index = index_on(disk, folder)
-            assert index.load(is_after_crash=True, safe_log_offset=safe) == []
+            problems = index.load(is_after_crash=True, safe_log_offset=safe)
+            assert not problems or may_be_torn
             kept = below(records, index.end_log_offset)
-            assert index.end_log_offset >= safe or not disk.list(folder)
+            assert index.end_log_offset >= safe or problems or not disk.list(folder)
+            may_be_torn = False
             assert kept <= added
             assert_answers(index, records[:kept], records[kept:])
 
             added = kept
             safe = index.durable_log_offset
-            for step in data.draw(st.lists(st.sampled_from("aaws"), max_size=12), label="steps"):
+            for step in data.draw(st.lists(st.sampled_from("aawrs"), max_size=12), label="steps"):
                 if step == "a":
                     count = data.draw(st.integers(1, 8), label="records")
                     index.add(records[added : added + count])
                     added = min(added + count, len(records))
                 elif step == "w":
+                    index.write_entries()
+                elif step == "r":
                     index.write()
+                    may_be_torn = True
                 else:
                     index.sync()
                     safe = index.durable_log_offset
+                    may_be_torn = False
             assert_answers(index, records[:added], records[added:])
             index.close()
             disk.lose_power(

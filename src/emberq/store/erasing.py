@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from emberq.store.disk import DiskFile
 
 PIECE_SIZE_BYTES = 256 * 1024
+_ZEROS = bytes(PIECE_SIZE_BYTES)
 
 
 def pieces_not_zero(file: DiskFile, position: int) -> Iterator[tuple[int, int]]:
@@ -16,5 +17,5 @@ def pieces_not_zero(file: DiskFile, position: int) -> Iterator[tuple[int, int]]:
     for start, end in file.written_from(position):
         for at in range(start, end, PIECE_SIZE_BYTES):
             content = file.read(at, min(PIECE_SIZE_BYTES, end - at))
-            if content.strip(b"\0"):
+            if content != _ZEROS[: len(content)]:
                 yield at, len(content)

@@ -90,8 +90,11 @@ class QueueFiles:
         names = self.disk.list(folder)
         return [int(name) for name in names if name.isdigit() and len(name) == NAME_DIGITS]
 
-    def sizes(self, folder: Path) -> list[int]:
-        return [self.disk.size_of(self._path(folder, start)) for start in self.starts(folder)]
+    def are_whole(self, folder: Path, starts: list[int]) -> bool:
+        """Whether the files follow one another, each in its full length."""
+        return starts == list(range(starts[0], starts[-1] + 1, self.file_size)) and all(
+            self.disk.size_of(self._path(folder, start)) == self.file_size for start in starts
+        )
 
     def fit(self, folder: Path, starts: list[int]) -> bool:
         """Whether files with these starts can have been made in the configured size.
@@ -111,9 +114,9 @@ class QueueFiles:
                     self._unsynced.add(path)
         return True
 
-    def is_written_after(self, folder: Path, position: int) -> bool:
+    def is_written_after(self, folder: Path, starts: list[int], position: int) -> bool:
         """Whether anything but zeros stands behind a position."""
-        for start in self.starts(folder):
+        for start in starts:
             if start + self.file_size > position:
                 file = self._opened(self._path(folder, start))
                 if any(True for _ in pieces_not_zero(file, max(position - start, 0))):

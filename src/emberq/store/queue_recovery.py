@@ -125,8 +125,7 @@ def _is_filler(content: bytes) -> bool:
 
 def _is_whole(queue: ConsumeQueue, files: QueueFiles, starts: list[int]) -> bool:
     """Whether all files are there in full length, and nothing stands behind the last entry."""
-    if starts != list(range(starts[0], starts[-1] + 1, files.file_size)):
-        return False
-    if any(size != files.file_size for size in files.sizes(queue.folder)):
-        return False
-    return not files.is_written_after(queue.folder, queue.end_offset * ENTRY_SIZE)
+    end = queue.end_offset * ENTRY_SIZE
+    return files.are_whole(queue.folder, starts) and not files.is_written_after(
+        queue.folder, starts, end
+    )

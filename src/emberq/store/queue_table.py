@@ -1,5 +1,6 @@
 """All consume queues of a store, by topic and queue id."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ class QueueTable:
         self._folder = folder
         self._files = files
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._counts: Counter[str] = Counter()  # queues per topic
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -33,6 +35,7 @@ class QueueTable:
             queue = self._queues[topic, queue_id] = ConsumeQueue(
                 topic, queue_id, folder, self._files
             )
+            self._counts[topic] += 1
         return queue
 
     def load(self) -> None:
@@ -49,9 +52,13 @@ class QueueTable:
     def topics(self) -> set[str]:
         return {topic for topic, _ in self._queues}
 
+    def has_topic(self, topic: str) -> bool:
+        return self._counts[topic] > 0
+
     def remove(self, queue: ConsumeQueue) -> None:
         queue.destroy()
-        self._queues.pop((queue.topic, queue.queue_id), None)
+        if self._queues.pop((queue.topic, queue.queue_id), None) is not None:
+            self._counts[queue.topic] -= 1
 
 
 def _refuse_unsafe(topic: str, queue_id: int) -> None:

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from emberq.errors import RecordError
-from emberq.record.properties import find_stored_property
-from emberq.record.system_flag import TRANSACTION_MASK, TransactionType, transaction_type
+from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
 from emberq.store.consume_queue import ConsumeQueue
@@ -18,6 +17,7 @@ from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_order import QueueLacksRecords, QueueOrder
 from emberq.store.queue_recovery import cut_back, cut_to_log_end, is_entry_of, recover_queue
 from emberq.store.queue_table import QueueTable
+from emberq.store.stored_properties import find_delay, find_keys, find_tags, find_unique_key
 from emberq.store.tag_codes import SCHEDULE_TOPIC, TagCodes
 
 log = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ class Recovery:
         deleted_until = self._deleted_until()
         index = self._index
         indexed_until = self._log.end if index is None else index.end_log_offset
-        known = self._known
+        known, take = self._known, self._take
         scanned = last_stored_at_ms = 0
         for record in scan:
             scanned += 1
@@ -202,21 +202,19 @@ class Recovery:
             log_offset = record.log_offset
             is_unindexed = log_offset >= indexed_until
             queue = known.get((record.topic, record.queue_id))
-            if queue is None:
-                is_intact = self._judge(record, order, deleted_until)
-            elif log_offset < queue.log_end_offset:
-                is_intact = True
-            elif record.queue_offset == queue.end_offset and (
-                not record.system_flag & TRANSACTION_MASK
+            if queue is not None and log_offset < queue.log_end_offset:
+                if is_unindexed:
+                    take(record, None, is_unindexed)
+            elif (
+                queue is not None
+                and record.queue_offset == queue.end_offset
+                and not record.system_flag & TRANSACTION_MASK
             ):
-                is_intact = True
-                self._append(record, queue)
-            else:
-                is_intact = self._judge(record, order, deleted_until)
-            if is_unindexed and is_intact:
-                self._note_keys(record)
+                take(record, queue, is_unindexed)
+            elif self._judge(record, order, deleted_until) and is_unindexed:
+                take(record, None, is_unindexed)
         for queue, record in order.rest():
-            self._append(record, queue)
+            take(record, queue, False)
         self._write()
         return scan, scanned, last_stored_at_ms
 
@@ -228,7 +226,7 @@ class Recovery:
             topic = record.topic.decode()
             queue = self._queues.get(topic, record.queue_id)
             if queue is None:
-                if not self._queues.of_topic(topic) and (
+                if not self._queues.has_topic(topic) and (
                     record.log_offset < deleted_until or order.is_of_deleted_topic(record)
                 ):
                     return False
@@ -242,7 +240,7 @@ class Recovery:
             return True
         accepted = order.accepted(record, queue)
         for next_record in accepted:
-            self._append(next_record, queue)
+            self._take(next_record, queue, False)
         if order.is_watched(queue):
             self._known.pop(key, None)
             return True
@@ -255,15 +253,20 @@ class Recovery:
             return 0
         return max((queue.log_end_offset for queue in self._queues), default=0)
 
-    def _append(self, record: ScannedRecord, queue: ConsumeQueue) -> None:
-        self._dispatched += 1
-        tag_code = _tag_code(record, record.properties, self._tag_codes)
-        queue.append(record.queue_offset, record.log_offset, record.size, tag_code)
-        self._unwritten.add(queue)
-
-    def _note_keys(self, record: ScannedRecord) -> None:
-        if self._index is not None:
-            self._unindexed.append(dispatched_from(record, self._queues, self._tag_codes))
+    def _take(self, record: ScannedRecord, queue: ConsumeQueue | None, is_unindexed: bool) -> None:
+        """Append to the queue if there is one, and remember keys for the index."""
+        properties = record.properties
+        tags = find_tags(properties)
+        if queue is not None:
+            self._dispatched += 1
+            code = 0
+            if tags is not None or record.topic == _SCHEDULE_TOPIC:
+                delay = find_delay(properties) if record.topic == _SCHEDULE_TOPIC else None
+                code = self._tag_codes.of(queue.topic, tags, delay, record.stored_at_ms)
+            queue.append(record.queue_offset, record.log_offset, record.size, code)
+            self._unwritten.add(queue)
+        if is_unindexed and self._index is not None:
+            self._unindexed.append(_indexed(record, properties, tags))
             if len(self._unindexed) >= INDEX_BATCH:
                 self._index.add(self._unindexed)
                 self._unindexed = []
@@ -304,41 +307,41 @@ def dispatched_from(record: ScannedRecord, queues: QueueTable, tag_codes: TagCod
     Raises:
         RecordError: no queue can have its topic.
     """
-    topic = record.topic.decode("utf-8", "replace")
     properties = record.properties
+    tags = find_tags(properties)
+    dispatched = _indexed(record, properties, tags)
+    if not _is_queued(record):
+        return dispatched
+    topic = dispatched.topic
+    delay = find_delay(properties) if topic == SCHEDULE_TOPIC else None
+    return structs.replace(
+        dispatched,
+        queue=queues.get_or_add(topic, record.queue_id),
+        tag_code=tag_codes.of(topic, tags, delay, record.stored_at_ms),
+    )
+
+
+def _indexed(record: ScannedRecord, properties: bytes, tags: str | None) -> Dispatched:
+    """What the index needs to know of a record."""
     return Dispatched(
-        queue=queues.get_or_add(topic, record.queue_id) if _is_queued(record) else None,
-        queue_offset=record.queue_offset,
-        log_offset=record.log_offset,
-        size=record.size,
-        tag_code=_tag_code(record, properties, tag_codes),
-        stored_at_ms=record.stored_at_ms,
-        topic=topic,
-        unique_key=_text(find_stored_property(properties, b"UNIQ_KEY")),
-        keys=_text(find_stored_property(properties, b"KEYS")),
-        is_indexed=transaction_type(record.system_flag) is not TransactionType.ROLLBACK,
-        tags=_text(find_stored_property(properties, b"TAGS")),
+        None,
+        record.queue_offset,
+        record.log_offset,
+        record.size,
+        0,
+        record.stored_at_ms,
+        record.topic.decode("utf-8", "replace"),
+        find_unique_key(properties),
+        find_keys(properties),
+        record.system_flag & TRANSACTION_MASK != TransactionType.ROLLBACK,
+        tags,
     )
 
 
 def _is_queued(record: ScannedRecord) -> bool:
     """Prepared and rolled-back halves are in no queue."""
-    kind = transaction_type(record.system_flag)
+    kind = record.system_flag & TRANSACTION_MASK
     return kind in (TransactionType.NONE, TransactionType.COMMIT)
-
-
-def _tag_code(record: ScannedRecord, properties: bytes, tag_codes: TagCodes) -> int:
-    tags = _text(find_stored_property(properties, b"TAGS"))
-    delay = None
-    if record.topic == _SCHEDULE_TOPIC:
-        delay = _text(find_stored_property(properties, b"DELAY"))
-    if tags is None and delay is None:
-        return 0
-    return tag_codes.of(record.topic.decode("utf-8", "replace"), tags, delay, record.stored_at_ms)
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
 
 
 def _name(queue: ConsumeQueue) -> tuple[str, int]:

@@ -157,8 +157,9 @@ class Recovery:
         if self._was_clean:
             return max((start for start in starts if start <= known), default=starts[0])
         start = self._start_after_crash(starts, known, checkpoint.safe_timestamp_ms)
+        trusted_until = max(start, checkpoint.vouched_offset)
         for queue in self._queues:
-            cut_back(queue, start, self._log)
+            cut_back(queue, trusted_until, self._log)
         return start
 
     def _start_after_crash(self, starts: list[int], known: int, safe_ms: int) -> int:

@@ -142,6 +142,7 @@ class QueueReader:
         was_removed = False
         next_offset = offset
         log_min, log_end, last = self._log.min_offset, self._log.end, -1
+        segment_size = self._log.segment_size
         for log_offset, size, tag_code in ENTRY.iter_unpack(content):
             if log_offset < log_min or size == FILLER_RECORD_SIZE:
                 was_removed = True
@@ -159,7 +160,11 @@ class QueueReader:
             next_offset += 1
             if accepts is not None and not accepts(tag_code):
                 continue
-            if size <= 0 or log_offset + size > log_end:
+            if (
+                size <= 0
+                or log_offset + size > log_end
+                or (log_offset % segment_size + size > segment_size)
+            ):
                 continue  # a damaged entry
             wanted.append(_Wanted(next_offset - 1, log_offset, size))
             last = log_offset
@@ -180,37 +185,43 @@ class QueueReader:
         self, queue: ConsumeQueue, wanted: list[_Wanted], *, may_wait: bool
     ) -> list[BytesLike] | None:
         """The same for entries that come from disk; damaged messages leave `wanted`."""
+        parts: list[BytesLike] = []
         intact: list[_Wanted] = []
-        for message in wanted:
-            is_intact = self._is_intact(queue, message, may_wait=may_wait)
-            if is_intact is None:
+        for run in _runs(wanted):
+            content = self._run_bytes(run, may_wait=may_wait)
+            if content is None:
                 return None
-            if is_intact:
-                intact.append(message)
-            else:
-                self._report(queue, message)
+            start = run[0].log_offset
+            is_crc_checked = start < self.verified_from
+            good: list[_Wanted] = []
+            for message in run:
+                queue_offset, log_offset, size = message
+                record = content[log_offset - start : log_offset - start + size]
+                if is_record_of(
+                    queue, queue_offset, log_offset, record, is_crc_checked=is_crc_checked
+                ):
+                    good.append(message)
+                else:
+                    self._report(queue, message)
+            parts += (content[at - start : at - start + size] for at, size in _ranges(good))
+            intact += good
         wanted[:] = intact
-        return self._parts(wanted, may_wait=may_wait)
+        return parts
 
-    def _is_intact(self, queue: ConsumeQueue, message: _Wanted, *, may_wait: bool) -> bool | None:
-        """None if the disk would have to be waited for."""
-        queue_offset, log_offset, size = message
-        if size > SIZE_BELIEVED_MAX_BYTES:
-            head = self.record_bytes(log_offset, SIZE_AND_MAGIC.size, may_wait=may_wait)
+    def _run_bytes(self, run: list[_Wanted], *, may_wait: bool) -> memoryview | None:
+        """The bytes of messages that lie back to back; less if an entry asks for nonsense."""
+        start, last = run[0].log_offset, run[-1]
+        size = last.log_offset + last.size - start
+        if len(run) == 1 and size > SIZE_BELIEVED_MAX_BYTES:
+            head = self.record_bytes(start, SIZE_AND_MAGIC.size, may_wait=may_wait)
             if head is None:
                 return None
             if b"".join(head)[:4] != size.to_bytes(4, "big"):
-                return False
-        content = self.record_bytes(log_offset, size, may_wait=may_wait)
+                return memoryview(b"")
+        content = self.record_bytes(start, size, may_wait=may_wait)
         if content is None:
             return None
-        return len(content) == 1 and is_record_of(
-            queue,
-            queue_offset,
-            log_offset,
-            content[0],
-            is_crc_checked=log_offset < self.verified_from,
-        )
+        return memoryview(content[0] if content else b"")  # deleted since its entry was read
 
     def _report(self, queue: ConsumeQueue, message: _Wanted) -> None:
         if message.log_offset in self._damages or len(self._damages) >= DAMAGES_REMEMBERED_MAX:
@@ -260,6 +271,19 @@ def _ranges(wanted: list[_Wanted]) -> list[tuple[int, int]]:
     if start >= 0:
         ranges.append((start, end - start))
     return ranges
+
+
+def _runs(wanted: list[_Wanted]) -> list[list[_Wanted]]:
+    """Messages that lie back to back; one whose size is hard to believe is a run of its own."""
+    runs: list[list[_Wanted]] = []
+    end = -1
+    for message in wanted:
+        _, log_offset, size = message
+        if log_offset != end or size > SIZE_BELIEVED_MAX_BYTES:
+            runs.append([])
+        runs[-1].append(message)
+        end = log_offset + size if size <= SIZE_BELIEVED_MAX_BYTES else -1
+    return runs
 
 
 def _outside(queue: ConsumeQueue, offset: int) -> ReadResult | None:

@@ -1,6 +1,7 @@
 """All rounds of the store's crash tests: python -m tests.crash.store_rounds --rounds 200."""
 
 import argparse
+import logging
 import tempfile
 import time
 from pathlib import Path
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="processes killed, disks wrecked")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)  # stores report every damage that is done to them
     click.echo(f"seed {arguments.seed}")
     click.echo("kills")
     kill_rounds(arguments.rounds, arguments.seed)

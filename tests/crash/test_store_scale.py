@@ -21,7 +21,7 @@ def test_many_queues_need_few_descriptors_and_survive_a_stop_and_a_kill(tmp_path
     with opened(tmp_path, **SETTINGS) as store:
         for number in range(2 * QUEUES):
             put(store, b"%d" % number, topic=f"T{number % QUEUES // 8}", queue_id=number % 8)
-        store.write_side_files(lambda: None)
+        store.durability.write_side_files(lambda: None)
         assert len(store.queues) == QUEUES
         assert len(list(DESCRIPTORS.iterdir())) - before < OPEN_FILES_MAX + 50
 

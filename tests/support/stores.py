@@ -81,13 +81,13 @@ def crashing(root: Path, disk: Disk | None = None, **changes: Any) -> Iterator[M
 
 def crash(store: MessageStore) -> None:
     """Let go of the directory without writing anything, as the death of the process would."""
-    flusher = store._flusher
+    flusher = store.durability._flusher
     assert flusher is not None
     with flusher._woken:
         flusher._is_stopped = True
         flusher._woken.notify()
     flusher._thread.join()
-    store._flusher = None
+    store.durability._flusher = None
     store._release()
 
 

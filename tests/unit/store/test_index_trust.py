@@ -64,13 +64,13 @@ def test_a_file_that_becomes_full_gets_its_header_with_the_checkpoint_only(
 ) -> None:
     put(store, SHAPE.entries_max + 5)
 
-    was_due = store.is_sync_due
-    store.write_side_files(nothing)
+    was_due = store.durability.is_sync_due
+    store.durability.write_side_files(nothing)
     assert len(ends_of_index_files(tmp_path)) == 2
     assert max(ends_of_index_files(tmp_path)) <= checkpoint(tmp_path).index_timestamp_ms
 
-    store.sync_side_files(nothing, nothing)
-    assert (was_due, store.is_sync_due) == (True, False)
+    store.durability.sync_side_files(nothing, nothing)
+    assert (was_due, store.durability.is_sync_due) == (True, False)
     assert min(ends_of_index_files(tmp_path)) > 0
     assert max(ends_of_index_files(tmp_path)) <= checkpoint(tmp_path).index_timestamp_ms
 

@@ -35,7 +35,7 @@ def crashed(tmp_path: Path) -> Path:
     store.open()
     for number in range(COUNT):
         store.put("Orders", 0, b"%d" % number, born_host=HOST)
-    store.sync_side_files(lambda: None, lambda: None)
+    store.durability.sync_side_files(lambda: None, lambda: None)
     shutil.copytree(tmp_path / "running", tmp_path / "crashed")
     store.close()
     return tmp_path / "crashed"

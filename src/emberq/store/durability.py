@@ -1,0 +1,204 @@
+"""What makes a store durable: the flusher, those who wait for it, side files and checkpoint."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from emberq.store.admission import Admission
+from emberq.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from emberq.store.commit_log import CommitLog
+from emberq.store.config import StoreConfig
+from emberq.store.disk import Disk
+from emberq.store.dispatch import Dispatcher
+from emberq.store.flush import Flusher, FlushPace, FlushWaiters
+from emberq.store.key_index import KeyIndex
+from emberq.store.queue_files import QueueFiles
+from emberq.store.results import PutStatus
+from emberq.store.turn_dispatch import Schedule
+
+
+class Durability:
+    """Waiters live on the loop's thread; side files are the flusher's, and close's after it."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        disk: Disk,
+        commit_log: CommitLog,
+        files: QueueFiles,
+        index: KeyIndex | None,
+        dispatcher: Dispatcher,
+        admission: Admission,
+        schedule_from_thread: Schedule | None,
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._log = commit_log
+        self._files = files
+        self._index = index
+        self._dispatcher = dispatcher
+        self._admission = admission
+        self._schedule_from_thread = schedule_from_thread
+        self._flusher: Flusher | None = None
+        self._waiters = FlushWaiters()
+        self._checkpoint = Checkpoint()
+        self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
+
+    # Opening and closing
+
+    def load_checkpoint(self) -> Checkpoint:
+        self._checkpoint = read_checkpoint(self._disk, self._config.root / "checkpoint")
+        return self._checkpoint
+
+    def start(self) -> None:
+        """Begin to flush a recovered log. Raises OSError."""
+        flusher = Flusher(
+            self._log,
+            self,
+            _pace(self._config),
+            on_flushed=self._flushed_in_thread,
+            on_failed=self._failed_in_thread,
+        )
+        self._flusher = flusher
+        try:
+            # What recovery found is not to be found again, and official brokers leave a checkpoint
+            # that makes them delete the newest index file after our crash.
+            self.sync_side_files(_nothing, _nothing)
+        except BaseException:
+            self._flusher = None
+            raise
+        flusher.start()
+
+    @property
+    def is_started(self) -> bool:
+        return self._flusher is not None
+
+    def stop(self) -> None:
+        """Make everything durable, then end.
+
+        Raises:
+            StoreFailed: something is not durable.
+        """
+        if self._flusher is not None:
+            self._flusher.stop()
+
+    def release(self) -> None:
+        """Tell those who still wait how it ended."""
+        self.poll()
+        self._waiters.fail_all()
+        self._flusher = None
+
+    # Waiting
+
+    @property
+    def flushed_offset(self) -> int:
+        return 0 if self._flusher is None else self._flusher.flushed_offset
+
+    def when_durable(self, offset: int, done: Callable[[PutStatus], None]) -> None:
+        """Call `done` when the log is synced up to `offset`, or will not be in time."""
+        if self._flusher is not None and self._flusher.flushed_offset >= offset:
+            done(PutStatus.PUT_OK)
+            return
+        if self._flusher is None or self._admission.refusal:
+            done(PutStatus.SERVICE_NOT_AVAILABLE)
+            return
+        deadline = time.monotonic() + self._config.sync_flush_timeout / 1000
+
+        def settle(is_durable: bool) -> None:
+            if is_durable:
+                done(PutStatus.PUT_OK)
+            elif self._admission.refusal:
+                done(PutStatus.SERVICE_NOT_AVAILABLE)
+            else:
+                done(PutStatus.FLUSH_DISK_TIMEOUT)
+
+        self._waiters.add(offset, deadline, settle)
+        self._flusher.want(offset)
+
+    def poll(self) -> None:
+        """Serve waiters whose time has come; call it now and then, and without a loop always."""
+        if self._flusher is not None:
+            self._waiters.release(self._flusher.flushed_offset)
+            if self._flusher.failure is not None:
+                self._waiters.fail_all()
+        self._waiters.expire(time.monotonic())
+
+    def _flushed_in_thread(self, offset: int) -> None:
+        if self._schedule_from_thread is not None:
+            self._schedule_from_thread(lambda: self._waiters.release(offset))
+
+    def _failed_in_thread(self, error: Exception) -> None:
+        self._admission.refusal = f"the disk failed: {error}"
+        if self._schedule_from_thread is not None:
+            self._schedule_from_thread(self._waiters.fail_all)
+
+    # Cutting
+
+    def no_side_work(self) -> AbstractContextManager[object]:
+        """While it is held, no other thread works on queue files and index."""
+        return self._side_lock
+
+    def cut_back(self, offset: int) -> None:
+        """The log is about to be cut: what follows `offset` from now on is not durable."""
+        if self._flusher is not None:
+            self._flusher.cut_back(offset)
+
+    def fail_waiters_from(self, offset: int) -> None:
+        self._waiters.fail_from(offset)
+
+    # Side files: called by the flusher
+
+    @property
+    def is_sync_due(self) -> bool:
+        """Whether an index file is full: it is not left to a crash."""
+        return self._index is not None and self._index.is_sync_due
+
+    def write_side_files(self, in_between: Callable[[], None]) -> None:
+        """Queues and index to their files."""
+        with self._side_lock:
+            dirty = self._dispatcher.dirty_queues
+            for _ in range(len(dirty)):  # the loop may add more meanwhile
+                dirty.pop().write()
+                in_between()
+            if self._index is not None:
+                self._index.write_entries()
+                self._admission.is_index_busy = False
+
+    def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
+        """Everything that is dispatched now becomes durable, and the checkpoint says so."""
+        dispatched_offset, dispatched_at_ms = self._dispatcher.reached
+        self.write_side_files(in_between)
+        sync_log()
+        with self._side_lock:
+            self._files.sync(in_between)
+            indexed_at_ms = dispatched_at_ms
+            if self._index is not None:
+                self._index.sync()
+                # Official brokers delete an index file that is newer than this.
+                indexed_at_ms = self._index.durable_timestamp_ms
+                dispatched_offset = min(dispatched_offset, self._index.durable_log_offset)
+            self._checkpoint = Checkpoint(
+                log_timestamp_ms=dispatched_at_ms,
+                queues_timestamp_ms=dispatched_at_ms,
+                index_timestamp_ms=indexed_at_ms,
+                master_flushed_offset=self._checkpoint.master_flushed_offset,
+                confirmed_offset=self.flushed_offset,
+                dispatched_offset=dispatched_offset,
+            )
+        write_checkpoint(self._disk, self._config.root / "checkpoint", self._checkpoint)
+
+
+def _pace(config: StoreConfig) -> FlushPace:
+    return FlushPace(
+        log_interval_ms=config.flush_interval_commit_log,
+        log_pages_min=config.flush_commit_log_least_pages,
+        log_thorough_interval_ms=config.flush_commit_log_thorough_interval,
+        side_interval_ms=config.flush_interval_consume_queue,
+        side_thorough_interval_ms=config.flush_consume_queue_thorough_interval,
+        is_sync=config.is_sync_flush,
+    )
+
+
+def _nothing() -> None:
+    """Recovery has synced the log, and nobody waits yet."""

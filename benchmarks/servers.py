@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,13 +17,14 @@ from benchmarks import workload
 from benchmarks.process_facts import Memory, memory
 from benchmarks.wire_client import wait_for_answer
 
+OUTPUT = "output.log"
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 # Memory is read this long after the first answer: what starting needed may be given back by then.
 SETTLE_S = 1.0
 
 JAVA_HEAP = ("-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=2g")
-_JAVA_OPENS = (
+JAVA_OPENS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -47,8 +48,8 @@ class Running(Struct, frozen=True, kw_only=True):
 @contextmanager
 def emberq_name_server() -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as home:
-        port = _free_port()
-        command = [*_emberq(), "namesrv", "--port", str(port), "--log-level", "warning"]
+        port = free_port()
+        command = [*emberq_command(), "namesrv", "--port", str(port), "--log-level", "warning"]
         with _started(command, port, Path(home)) as running:
             yield running
 
@@ -58,7 +59,7 @@ def official_name_server(jars: Path) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "conf").mkdir()
-        port = _free_port()
+        port = free_port()
         settings = home / "namesrv.conf"
         settings.write_text(
             f"listenPort={port}\nkvConfigPath={home}/kv.json\nconfigStorePath={settings}\n"
@@ -66,7 +67,7 @@ def official_name_server(jars: Path) -> Iterator[Running]:
         command = [
             shutil.which("java") or "java",
             *JAVA_HEAP,
-            *_JAVA_OPENS,
+            *JAVA_OPENS,
             f"-Drocketmq.home.dir={home}",
             f"-Duser.home={home}",
             "-cp",
@@ -82,7 +83,7 @@ def official_name_server(jars: Path) -> Iterator[Running]:
 @contextmanager
 def echo_server() -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as home:
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "benchmarks.echo_server", str(port)]
         with _started(command, port, Path(home)) as running:
             yield running
@@ -90,25 +91,32 @@ def echo_server() -> Iterator[Running]:
 
 @contextmanager
 def _started(command: list[str], port: int, home: Path) -> Iterator[Running]:
-    environment = {**os.environ, "HOME": str(home)}
+    with process_in_home(command, home) as (process, started_at):
+        try:
+            wait_for_answer(port, workload.unknown_route_request(), START_TIMEOUT_S)
+        except (OSError, RuntimeError) as error:
+            raise RuntimeError(
+                f"{Path(command[0]).name} did not answer: {error}\n{output_tail(home)}"
+            ) from error
+        first_answer_s = time.perf_counter() - started_at
+        yield Running(port=port, pid=process.pid, first_answer_s=first_answer_s)
+
+
+@contextmanager
+def process_in_home(
+    command: list[str], home: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple["subprocess.Popen[bytes]", float]]:
+    """A process that believes to be at home, and when it was started; stopped at the end."""
+    variables = {**os.environ, "HOME": str(home), **(environment or {})}
     # As users run it: compiled modules are kept, whatever the developer prefers.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    request = workload.unknown_route_request()
-    log = home / "output.log"
-    with log.open("wb") as output:
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    with (home / OUTPUT).open("wb") as output:
         started_at = time.perf_counter()
         process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL
+            command, env=variables, stdout=output, stderr=output, stdin=subprocess.DEVNULL
         )
         try:
-            try:
-                wait_for_answer(port, request, START_TIMEOUT_S)
-            except (OSError, RuntimeError) as error:
-                raise RuntimeError(
-                    f"{Path(command[0]).name} did not answer: {error}\n{_tail(log)}"
-                ) from error
-            first_answer_s = time.perf_counter() - started_at
-            yield Running(port=port, pid=process.pid, first_answer_s=first_answer_s)
+            yield process, started_at
         finally:
             process.terminate()
             try:
@@ -118,17 +126,17 @@ def _started(command: list[str], port: int, home: Path) -> Iterator[Running]:
                 process.wait()
 
 
-def _emberq() -> list[str]:
+def emberq_command() -> list[str]:
     """The installed command, as its users start it."""
     script = Path(sys.executable).with_name("emberq")
     return [str(script)] if script.exists() else [sys.executable, "-m", "emberq"]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
+def output_tail(home: Path) -> str:
+    return (home / OUTPUT).read_text(errors="replace")[-2000:]

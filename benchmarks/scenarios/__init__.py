@@ -1,0 +1,1 @@
+"""A broker under load beside the official one: sends, batches, pulls, pushes, many topics."""

@@ -42,6 +42,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 20_000_000
     max_msgs_num_batch: int = 64
+    access_message_in_memory_max_ratio: int = 40
     check_crc_on_recover: bool = True
 
     def __post_init__(self) -> None:

@@ -166,7 +166,8 @@ class IndexFile:
             stored_hash, log_offset, seconds, previous = entry_at(number)
             if seconds < 0:
                 break
-            time_ms = header.begin_timestamp_ms + seconds * 1000
+            # The first entry gave the file its begin; its seconds count from the file before.
+            time_ms = header.begin_timestamp_ms + (seconds * 1000 if number > 1 else 0)
             if stored_hash == key_hash and begin_ms <= time_ms <= end_ms:
                 found.append(log_offset)
             if previous >= number or time_ms < begin_ms:  # chains lead back, never on

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from struct import Struct as Layout
 
+from emberq.errors import RecordError
+from emberq.record.decode import decode_record
 from emberq.record.layout import (
     BORN_HOST_POSITION,
     IPV4_HOST_SIZE,
@@ -40,18 +42,33 @@ class Lookup:
         self._read_log = read_log
 
     def record_at(self, log_offset: int) -> bytes | None:
-        """The record that begins at an offset; None if none does."""
+        """The record that begins at an offset; None if none does, or if it is damaged."""
         size = self._size_at(log_offset)
-        return None if size is None else self._read_log(log_offset, size)
+        content = None if size is None else self._read_log(log_offset, size)
+        if content is None or len(content) != size:  # deleted meanwhile
+            return None
+        try:
+            decode_record(memoryview(content))
+        except RecordError:
+            return None
+        return content
 
     def stored_at_ms(self, log_offset: int) -> int:
         """When the record at an offset was stored; -1 if there is none."""
+        if log_offset < self._log.min_offset:
+            return _NO_TIME
         head = self._read_log(log_offset, min(_HEAD_SIZE, self._log.end - log_offset))
         if head is None or len(head) < _HEAD_SIZE:
             return _NO_TIME
         is_ipv6 = head[SYSTEM_FLAG_LOW_BYTE_POSITION] & BORN_HOST_IPV6
         at = BORN_HOST_POSITION + (IPV6_HOST_SIZE if is_ipv6 else IPV4_HOST_SIZE)
         return int(_LONG.unpack_from(head, at)[0])
+
+    def queued_at_ms(self, queue: ConsumeQueue, offset: int) -> int:
+        """When a message of a queue was stored; -1 if there is none."""
+        if not queue.min_offset <= offset < queue.end_offset:
+            return _NO_TIME
+        return self._time_of(queue, offset)
 
     def earliest_time_ms(self, queue: ConsumeQueue) -> int:
         """When the first message of a queue was stored; -1 if it has none."""
@@ -79,8 +96,7 @@ class Lookup:
         return max(low - 1, queue.min_offset)
 
     def _time_of(self, queue: ConsumeQueue, offset: int) -> int:
-        log_offset, size, _ = ENTRY.unpack(queue.entries_from_disk(offset, 1))
-        return _NO_TIME if size in (0, FILLER_RECORD_SIZE) else self.stored_at_ms(log_offset)
+        return _NO_TIME if (entry := _entry(queue, offset)) is None else self.stored_at_ms(entry)
 
     def _size_at(self, log_offset: int) -> int | None:
         if log_offset < self._log.min_offset:
@@ -93,3 +109,12 @@ class Lookup:
         if magic not in (MAGIC_V1, MAGIC_V2) or named != log_offset or size <= 0:
             return None  # not where a record begins
         return int(size) if log_offset + size <= self._log.end else None
+
+
+def _entry(queue: ConsumeQueue, offset: int) -> int | None:
+    """The log offset that an entry leads to; None if it is void, a filler, or just deleted."""
+    content = queue.entries_from_disk(offset, 1)
+    if len(content) < ENTRY.size:
+        return None
+    log_offset, size, _ = ENTRY.unpack(content)
+    return None if size in (0, FILLER_RECORD_SIZE) else log_offset

@@ -17,7 +17,10 @@ from emberq.store.disk import Disk, RealDisk
 from emberq.store.dispatch import Dispatched, Dispatcher
 from emberq.store.durability import Durability
 from emberq.store.key_index import KeyIndex
+from emberq.store.key_query import IndexType, KeyQuery, find_by_key
 from emberq.store.log_scan import LogScan
+from emberq.store.lookup import Boundary, Lookup
+from emberq.store.memory import physical_memory_bytes
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_recovery import cut_to_log_end
 from emberq.store.queue_table import QueueTable
@@ -77,7 +80,10 @@ class MessageStore:
                 new_name=self._index_name,
             )
         self.dispatcher = Dispatcher(self.index)
-        self.reader = QueueReader(self.log, HOT_WINDOW_BYTES)
+        memory_bytes = physical_memory_bytes() * config.access_message_in_memory_max_ratio // 100
+        self.reader = QueueReader(self.log, HOT_WINDOW_BYTES, memory_bytes)
+        self._lookup = Lookup(self.log, self.reader.bytes_at)
+        self._lookup_waiting = Lookup(self.log, self.reader.bytes_at_waiting)
         self._turn = TurnDispatch(self.log, self.dispatcher, self.index, self._admission, schedule)
         self._writer = MessageWriter(
             config,
@@ -281,6 +287,71 @@ class MessageStore:
     ) -> ReadResult:
         """The same, to be called in a thread."""
         return self.reader.read_waiting(self.queues.get(topic, queue_id), offset, limits, accepts)
+
+    # Looking up. Those that may wait for the disk are for threads; the others for the loop.
+
+    def record_at(self, log_offset: int) -> bytes | None:
+        """The record that begins at a log offset; None if none does, or if the disk would have to
+        be waited for: then ask `record_at_waiting`."""
+        return self._lookup.record_at(log_offset)
+
+    def record_at_waiting(self, log_offset: int) -> bytes | None:
+        """The same in a thread; None: no intact record begins here."""
+        return self._lookup_waiting.record_at(log_offset)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last message that consumers can see."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else queue.end_offset
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message is there and can be read without waiting for the disk."""
+        queue = self.queues.get(topic, queue_id)
+        return queue is not None and self.reader.is_cached(queue, offset)
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:
+        """The queue offset that a time means; 0 for an unknown queue. May wait."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else self._lookup_waiting.offset_by_time(queue, time_ms, boundary)
+
+    def earliest_time_ms(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored; -1 if it has none. May wait."""
+        queue = self.queues.get(topic, queue_id)
+        return -1 if queue is None else self._lookup_waiting.earliest_time_ms(queue)
+
+    def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored; -1 if there is none. May wait."""
+        queue = self.queues.get(topic, queue_id)
+        return -1 if queue is None else self._lookup_waiting.queued_at_ms(queue, offset)
+
+    def log_begins_at_ms(self) -> int:
+        """When the oldest record of the log was stored; -1 if there is none. May wait."""
+        return self._lookup_waiting.stored_at_ms(self.log.min_offset)
+
+    def find_by_key(
+        self,
+        topic: str,
+        key: str,
+        count_max: int,
+        begin_ms: int,
+        end_ms: int,
+        *,
+        index_type: IndexType | None = None,
+    ) -> KeyQuery:
+        """The newest messages with a key, in the order of the log. May wait."""
+        if self.index is None:
+            return KeyQuery([])
+        count_max = min(count_max, self.config.max_msgs_num_batch)
+        read_record = self.record_at_waiting
+        return find_by_key(
+            self.index, read_record, topic, key, count_max, begin_ms, end_ms, index_type
+        )
 
     def _index_name(self) -> str:
         now_ms = self._now_ms()

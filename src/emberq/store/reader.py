@@ -30,10 +30,15 @@ EntryFilter = Callable[[int], bool]
 
 
 class ReadLimits(Struct, frozen=True, kw_only=True):
-    """How much one read returns; the first message is returned whatever its size."""
+    """How much one read returns; the first message is returned whatever its size.
+
+    The smaller limits are for reads so far behind that the disk has to be asked.
+    """
 
     count_max: int = 32
     size_max_bytes: int = 256 * 1024
+    count_max_on_disk: int = 8
+    size_max_bytes_on_disk: int = 64 * 1024
 
 
 def tag_filter(codes: Collection[int]) -> EntryFilter:
@@ -57,9 +62,13 @@ class _Wanted(NamedTuple):
 class QueueReader:
     """Reads without waiting where it can; says so where it cannot."""
 
-    def __init__(self, commit_log: CommitLog, hot_window_bytes: int) -> None:
+    def __init__(
+        self, commit_log: CommitLog, hot_window_bytes: int, memory_bytes: int | None = None
+    ) -> None:
+        """`memory_bytes`: how much of the log's end counts as being in the system's memory."""
         self._log = commit_log
         self._hot_window = hot_window_bytes
+        self.memory_bytes = hot_window_bytes if memory_bytes is None else memory_bytes
         self.verified_from = 0  # from this log offset on, recovery has compared all checksums
         self._damages: set[int] = set()
 
@@ -121,7 +130,7 @@ class QueueReader:
             status = ReadStatus.MESSAGE_WAS_REMOVING
         else:
             status = ReadStatus.NO_MATCHED_MESSAGE
-        is_behind = bool(wanted) and self._log.end - wanted[-1].log_offset > self._hot_window
+        is_behind = bool(wanted) and self._log.end - wanted[-1].log_offset > self.memory_bytes
         return ReadResult(
             status,
             next_offset,
@@ -143,6 +152,10 @@ class QueueReader:
         next_offset = offset
         log_min, log_end, last = self._log.min_offset, self._log.end, -1
         segment_size = self._log.segment_size
+        count_max, size_max = limits.count_max, limits.size_max_bytes
+        if content and log_end - ENTRY.unpack_from(content)[0] > self.memory_bytes:
+            count_max = min(count_max, limits.count_max_on_disk)
+            size_max = min(size_max, limits.size_max_bytes_on_disk)
         for log_offset, size, tag_code in ENTRY.iter_unpack(content):
             if log_offset < log_min or size == FILLER_RECORD_SIZE:
                 was_removed = True
@@ -153,9 +166,7 @@ class QueueReader:
                 wanted[-1] = _Wanted(next_offset, log_offset, size)
                 next_offset += 1
                 continue
-            if wanted and (
-                len(wanted) >= limits.count_max or size_taken + size > limits.size_max_bytes
-            ):
+            if wanted and (len(wanted) >= count_max or size_taken + size > size_max):
                 break
             next_offset += 1
             if accepts is not None and not accepts(tag_code):
@@ -223,6 +234,16 @@ class QueueReader:
             return None
         return memoryview(content[0] if content else b"")  # deleted since its entry was read
 
+    def is_cached(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether a message and its entry are in memory now."""
+        content = queue.entries(offset, 1) if offset >= queue.min_offset else None
+        if not content:
+            return False
+        log_offset, size, _ = ENTRY.unpack(content)
+        if not self._log.min_offset <= log_offset <= self._log.end - size or size <= 0:
+            return False
+        return bool(self.record_bytes(log_offset, size, may_wait=False))
+
     def _report(self, queue: ConsumeQueue, message: _Wanted) -> None:
         if message.log_offset in self._damages or len(self._damages) >= DAMAGES_REMEMBERED_MAX:
             return
@@ -234,6 +255,15 @@ class QueueReader:
             message.queue_offset,
             message.log_offset,
         )
+
+    def bytes_at(self, log_offset: int, size: int) -> bytes | None:
+        """Bytes of the log, fewer where it ends; None instead of waiting for the disk."""
+        parts = self.record_bytes(log_offset, size, may_wait=False)
+        return None if parts is None else b"".join(parts)
+
+    def bytes_at_waiting(self, log_offset: int, size: int) -> bytes:
+        """The same in a thread."""
+        return b"".join(self.record_bytes(log_offset, size, may_wait=True) or ())
 
     def record_bytes(self, log_offset: int, size: int, *, may_wait: bool) -> list[BytesLike] | None:
         """Bytes of the log: views of what is hot, copies of the rest; None instead of waiting."""

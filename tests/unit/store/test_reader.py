@@ -110,11 +110,22 @@ def test_hot_messages_are_views_and_not_copies(tmp_path: Path) -> None:
 def test_a_reader_far_behind_is_told_so(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         put_many(store, 200)
-        store.reader._hot_window = 2_000
+        store.reader._hot_window = store.reader.memory_bytes = 2_000
 
         assert read(store, 0).is_behind_memory
         assert not read(store, 199).is_behind_memory
         assert queue_offsets(store) == list(range(200))
+
+
+def test_a_reader_far_behind_gets_less_at_once(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        put_many(store, 200)
+        store.reader.memory_bytes = 5_000
+
+        assert read(store, 0).count == 8
+        assert read(store, 0, count_max=3).count == 3
+        assert read(store, 0, size_max_bytes_on_disk=300).count == 2
+        assert read(store, 160).count == 32
 
 
 # Damage

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks import workload
+from benchmarks.latency import percentiles_ms
 from benchmarks.load_connection import AnswerShape, LoadConnection, Tally
 from benchmarks.process_facts import CpuTime, Memory, cpu_time, memory
 from benchmarks.wire_client import WireClient
@@ -173,7 +174,7 @@ async def _observe(
         duration_s=ended_at - started_at,
         server_cpu=server_end - server,
         load_cpu_s=own_end - own,
-        latencies_ms=_percentiles(latencies_s) if latencies_s else None,
+        latencies_ms=percentiles_ms(latencies_s) if latencies_s else None,
     )
 
 
@@ -259,13 +260,6 @@ async def _drain(connections: list[LoadConnection]) -> None:
             await asyncio.sleep(0.002)
     for connection in connections:
         connection.close()
-
-
-def _percentiles(latencies_s: list[float]) -> dict[str, float]:
-    ordered = sorted(latencies_s)
-    last = len(ordered) - 1
-    points = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    return {name: round(ordered[int(last * at)] * 1000, 3) for name, at in points.items()}
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class FrameConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.begin()
-        self._flush()
+        self.flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if BUFFER_BYTES - self._end < COMPACT_BELOW_BYTES:
@@ -73,7 +73,7 @@ class FrameConnection(asyncio.BufferedProtocol):
         self._begin = begin
         if begin == end:
             self._begin = self._end = 0
-        self._flush()
+        self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._is_stopping:
@@ -109,7 +109,7 @@ class FrameConnection(asyncio.BufferedProtocol):
         size = int.from_bytes(self._buffer[start + 5 : start + 8], "big")
         return bytes(self._buffer[start + 8 : start + 8 + min(size, 400)])
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._outbox:
             self._transport.write(b"".join(self._outbox))
             self._outbox.clear()
@@ -236,7 +236,7 @@ class PacedSender(FrameConnection):
         while self._due <= now and not self._is_stopping:
             self.request(self._make())
             self._due += self._interval_s
-        self._flush()
+        self.flush()
         if not self._is_stopping:
             self._loop.call_at(self._due, self._tick)
 

@@ -13,6 +13,7 @@ import time
 import msgspec
 from msgspec import Struct
 
+from benchmarks.latency import TAIL_POINTS, percentiles_ms
 from benchmarks.process_facts import CpuTime, Memory, cpu_time, memory
 from benchmarks.scenarios import frames
 from benchmarks.scenarios.connections import (
@@ -116,7 +117,7 @@ async def _drive(job: Job, row: RowShape) -> Outcome:
         duration_s=duration_s,
         broker_cpu=cpu_time(job.pid) - broker_cpu,
         load_cpu_s=time.process_time() - load_cpu,
-        latencies_ms=_percentiles(tally.latencies_s),
+        latencies_ms=percentiles_ms(tally.latencies_s, TAIL_POINTS),
         memory=memory(job.pid),
     )
     await _drain(connections)
@@ -196,15 +197,6 @@ async def _drain(connections: list[FrameConnection]) -> None:
             await asyncio.sleep(0.002)
     for connection in connections:
         connection.close()
-
-
-def _percentiles(latencies_s: list[float]) -> dict[str, float]:
-    if not latencies_s:
-        return {}
-    ordered = sorted(latencies_s)
-    last = len(ordered) - 1
-    points = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-    return {name: round(ordered[int(last * at)] * 1000, 3) for name, at in points.items()}
 
 
 if __name__ == "__main__":

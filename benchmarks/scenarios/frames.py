@@ -11,7 +11,7 @@ import msgspec
 
 from emberq.model.topic import TopicConfig
 from emberq.protocol.codes import RequestCode
-from emberq.protocol.command import Command
+from emberq.protocol.command import ONEWAY_BIT, Command
 from emberq.protocol.frame import encode_frame
 from emberq.protocol.versions import CURRENT
 from emberq.record.batch import BatchElement, encode_batch
@@ -116,12 +116,20 @@ def body_of(size: int) -> bytes:
 class PullFrames:
     """Pulls of one queue: everything but place and offset is made beforehand."""
 
-    def __init__(self, topic: str, queue_id: int, count_max: int, *, may_wait: bool) -> None:
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        count_max: int,
+        *,
+        may_wait: bool,
+        group: str = CONSUMER_GROUP,
+    ) -> None:
         flag = _PULL_WITH_SUBSCRIPTION | (_PULL_MAY_WAIT if may_wait else 0)
         fields = {
             "bname": "bench-broker",
             "commitOffset": "0",
-            "consumerGroup": CONSUMER_GROUP,
+            "consumerGroup": group,
             "expressionType": "TAG",
             "maxMsgNums": str(count_max),
             "queueId": str(queue_id),
@@ -143,11 +151,19 @@ class PullFrames:
         return (size + 4).to_bytes(4, "big") + size.to_bytes(4, "big") + header
 
 
-def request(code: int, fields: dict[str, str], body: bytes = b"", *, place: int = 0) -> bytes:
+def request(
+    code: int,
+    fields: dict[str, str],
+    body: bytes = b"",
+    *,
+    place: int = 0,
+    is_oneway: bool = False,
+) -> bytes:
     return encode_frame(
         Command(
             code=int(code),
             fields=fields,
+            flag=ONEWAY_BIT if is_oneway else 0,
             language="JAVA",
             opaque=PLACE_FIRST + place,
             version=CURRENT,

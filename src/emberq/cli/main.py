@@ -10,6 +10,7 @@ from emberq.errors import EmberqError
 
 # Name → (module:attribute, one line of help): listing the commands imports none of them.
 COMMANDS = {
+    "broker": ("emberq.cli.broker:broker", "Start a broker."),
     "namesrv": ("emberq.cli.namesrv:namesrv", "Start a name server."),
     "store": ("emberq.cli.store:store", "Look into a store directory."),
 }

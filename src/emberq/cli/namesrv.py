@@ -1,9 +1,7 @@
 """`emberq namesrv`: a name server."""
 
-import asyncio
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ import click
 
 from emberq.cli.garbage import collect_garbage_as_server
 from emberq.cli.logs import log_to_stderr
+from emberq.cli.stop_signal import stop_requested
 from emberq.config_file import to_properties
 from emberq.errors import ConfigError
 from emberq.nameserver.config import LoadedConfig, load
@@ -77,13 +76,7 @@ def namesrv(
 
 
 async def _serve(loaded: LoadedConfig, elsewhere: list[str]) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(name, stopped.set)
-        except NotImplementedError:  # Windows: Ctrl-C ends the process
-            break
+    stopped = stop_requested()
     async with (
         _product_environment(loaded, [address for address in elsewhere if address]) as ask,
         running_name_server(

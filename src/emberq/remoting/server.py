@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from emberq.errors import ListenFailed
@@ -36,17 +37,68 @@ async def listening(endpoint: Endpoint, host: str, port: int) -> AsyncIterator[t
             lambda: Connection(endpoint), host, port, backlog=endpoint.limits.backlog
         )
     except (OSError, ValueError) as error:  # the second: no port, no host name
-        # asyncio wraps the system's words in its own; the number still has them.
-        number = getattr(error, "errno", None) or 0
-        reason = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error
-        raise ListenFailed(f"cannot listen on {host}:{port}: {reason}") from None
+        raise _listen_failed(host, port, error) from None
+    async with _looked_after(endpoint, [server]):
+        yield server.sockets[0].getsockname()[:2]
+
+
+@asynccontextmanager
+async def listening_on(endpoint: Endpoint, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
+    """The same on sockets that `bound_socket` made; they are closed with the block."""
+    loop = asyncio.get_running_loop()
+    servers = [
+        await loop.create_server(
+            lambda: Connection(endpoint), sock=bound, backlog=endpoint.limits.backlog
+        )
+        for bound in sockets
+    ]
+    async with _looked_after(endpoint, servers):
+        yield
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """An address that is ours (port 0: any free one), where nobody can connect yet.
+
+    Raises:
+        ListenFailed: the address cannot be had.
+    """
+    try:
+        check_port(port)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, ValueError) as error:
+        raise _listen_failed(host, port, error) from None
+    try:
+        if os.name == "posix":  # elsewhere it would let two programs have one port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise _listen_failed(host, port, error) from None
+    return bound
+
+
+def _listen_failed(host: str, port: int, error: Exception) -> ListenFailed:
+    # asyncio wraps the system's words in its own; the number still has them.
+    number = getattr(error, "errno", None) or 0
+    reason = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error
+    return ListenFailed(f"cannot listen on {host}:{port}: {reason}")
+
+
+@asynccontextmanager
+async def _looked_after(
+    endpoint: Endpoint, servers: Sequence[asyncio.AbstractServer]
+) -> AsyncIterator[None]:
     watches = [asyncio.create_task(_sweep(endpoint))]
     if endpoint.registry.has_wait_limits:
         watches.append(asyncio.create_task(_measure_lag(endpoint)))
     try:
-        yield server.sockets[0].getsockname()[:2]
+        yield
     finally:
-        server.close()
+        for server in servers:
+            server.close()
         await _stop(endpoint)
         for watch in watches:
             watch.cancel()

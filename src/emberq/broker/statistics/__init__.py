@@ -1,0 +1,1 @@
+"""What a broker counts, cheap enough to be left on."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from emberq.broker.unused_keys import UNUSED_KEYS
+from emberq.broker.official_keys import OFFICIAL_KEYS
 from emberq.config_file import keys_of, nearest, read_settings, to_properties
 from emberq.errors import ConfigError, ProtocolError
 from emberq.model.system_topics import TRACE_TOPIC
@@ -187,8 +187,7 @@ def load(
         warnings=unknown_key_warnings(properties),
         notes=[
             f"key {name} is accepted and has no effect here"
-            for name in sorted(properties)
-            if name in UNUSED_KEYS
+            for name in sorted(OFFICIAL_KEYS.intersection(properties) - known)
         ],
     )
 
@@ -203,7 +202,7 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 def unknown_key_warnings(properties: Mapping[str, str]) -> list[str]:
-    known = {*keys_of(BrokerConfig), *keys_of(StoreConfig), *TLS_KEYS, *UNUSED_KEYS}
+    known = {*keys_of(BrokerConfig), *keys_of(StoreConfig), *TLS_KEYS, *OFFICIAL_KEYS}
     warnings = []
     for name in sorted(properties.keys() - known):
         if name == MISSPELT_SEGMENT_KEY:

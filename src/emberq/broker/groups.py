@@ -44,6 +44,8 @@ class Groups:
         self._groups: dict[str, GroupConfig] = {**built_in, **stored.groups}
         self._forbidden = {group: dict(topics) for group, topics in stored.forbidden.items()}
         self.version: DataVersion = stored.data_version
+        if not stored.groups:
+            self.version = DataVersion(timestamp_ms=now_ms())
 
     def get(self, name: str) -> GroupConfig | None:
         return self._groups.get(name)

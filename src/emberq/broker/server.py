@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 # How often waiters of the store whose time is over are looked for.
 STORE_POLL_INTERVAL_S = 0.25
 RECOVERY_LOG_INTERVAL_S = 5.0
+# A service that failed begins again after this.
+SERVICE_RESTART_S = 1.0
 
 
 class RunningBroker(Struct, frozen=True, kw_only=True):
@@ -71,7 +73,8 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         files = MetadataFiles(settings.store.root)
         persistence = Persistence()
         running.push_async_callback(persistence.close)
-        topics = Topics(config, now_ms=now_ms, stored=files.topics.load())
+        stored_topics = files.topics.load()
+        topics = Topics(config, now_ms=now_ms, stored=stored_topics)
         groups = Groups(
             is_auto_created=lambda: settings.config.auto_create_subscription_group,
             now_ms=now_ms,
@@ -79,6 +82,8 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         )
         registration = Registration(topics, lambda: settings.config, addresses)
         _keep_files(topics, groups, files, persistence)
+        if topics.version != stored_topics.data_version:
+            persistence.mark("topics")
         topics.on_change(registration.topics_changed)
         _follow_settings(settings, topics, store)
 
@@ -109,6 +114,7 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
 
         await running.enter_async_context(_running_services(services))
         await running.enter_async_context(listening_on(endpoint, sockets))
+        running.callback(closings.clear)  # from now on we leave, not the clients
         running.push_async_callback(registration.close)
         await registration.start()
         yield RunningBroker(
@@ -163,8 +169,6 @@ def _keep_files(
     groups_changed = persistence.add("groups", files.groups, groups.table)
     topics.on_change(lambda _: topics_changed())
     groups.on_change(lambda _: groups_changed())
-    if files.topics.load().data_version != topics.version:
-        topics_changed()
 
 
 def _follow_settings(settings: Settings, topics: Topics, store: MessageStore) -> None:
@@ -205,9 +209,6 @@ async def _run_for_ever(service: Callable[[], Awaitable[None]]) -> None:
         else:
             return
         await asyncio.sleep(SERVICE_RESTART_S)
-
-
-SERVICE_RESTART_S = 1.0
 
 
 async def _poll(store: MessageStore) -> None:

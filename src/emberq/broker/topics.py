@@ -74,9 +74,11 @@ class Topics:
         built_in = {topic.name: topic for topic in _built_in_topics(config)}
         self._topics: dict[str, TopicConfig] = {**built_in, **stored.topics}
         self.version: DataVersion = stored.data_version
-        # A name server that knows this version believes it knows the table.
-        is_new = not built_in.keys() <= stored.topics.keys()
-        if self._set_template() or is_new:
+        is_changed = self._set_template()
+        if not stored.topics:
+            self.version = DataVersion(timestamp_ms=now_ms())
+        elif is_changed or not built_in.keys() <= stored.topics.keys():
+            # A name server that knows this version believes it knows the table.
             self.version = self.version.next(now_ms())
 
     def get(self, name: str) -> TopicConfig | None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from emberq.errors import ConfigError
 from emberq.record.layout import BLANK_SIZE_MIN
@@ -43,7 +43,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     max_index_num: int = 20_000_000
     max_msgs_num_batch: int = 64
     access_message_in_memory_max_ratio: int = 40
-    check_crc_on_recover: bool = True
+    check_crc_on_recover: bool = field(name="checkCRCOnRecover", default=True)
 
     def __post_init__(self) -> None:
         if self.mapped_file_size_commit_log % PAGE_SIZE_BYTES or (

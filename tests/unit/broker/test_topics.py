@@ -115,8 +115,15 @@ def test_a_start_without_news_keeps_the_version() -> None:
     first = new_topics()
     second = new_topics(stored=first.table())
 
-    assert first.version == DataVersion(counter=1, timestamp_ms=1_000)
+    assert first.version == DataVersion(counter=0, timestamp_ms=1_000)
     assert second.version == first.version
+
+
+def test_a_start_with_news_has_a_new_version() -> None:
+    first = new_topics()
+    second = new_topics(replace(CONFIG, trace_topic_enable=True), first.table())
+
+    assert second.version.counter == first.version.counter + 1
 
 
 def test_every_change_has_a_version_of_its_own() -> None:

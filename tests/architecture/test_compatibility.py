@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from emberq.broker.config import load
+from emberq.broker.server import running_broker
 from emberq.nameserver.config import NameServerConfig
 from emberq.nameserver.departures import Departures
 from emberq.nameserver.kv_store import KeyValueStore
@@ -11,6 +13,7 @@ from emberq.nameserver.route_table import RouteTable
 from emberq.nameserver.server import name_server_handlers
 from emberq.nameserver.settings import Settings
 from emberq.protocol.codes import RequestCode
+from emberq.testing.local_broker import SMALL_STORE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 ROW = re.compile(r"^\| (\d+) \| (\w+) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
@@ -19,11 +22,14 @@ ROWS = [
     for code, name, who, status, note in ROW.findall(PAGE.read_text())
 ]
 # Requests that our servers send; nobody asks them of us.
-SENT = {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE}
+SENT = {
+    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+}
 
 
-def handled_codes() -> set[int]:
-    """What all our servers together answer."""
+def name_server_codes() -> set[int]:
     table = RouteTable()
     registry = name_server_handlers(
         Settings(NameServerConfig()),
@@ -32,6 +38,12 @@ def handled_codes() -> set[int]:
         Departures(table, lambda: 1),
     )
     return set(registry.codes())
+
+
+async def broker_codes(home: Path) -> set[int]:
+    keys = {"bindAddress": "127.0.0.1", "listenPort": "0", "storePathRootDir": str(home)}
+    async with running_broker(load(None, {**keys, **SMALL_STORE}, {})) as broker:
+        return set(broker.endpoint.registry.codes())
 
 
 def test_every_request_code_has_one_row_with_its_official_name() -> None:
@@ -50,7 +62,7 @@ def test_a_row_says_who_needs_it_and_how_far_it_is() -> None:
     assert lacking == []
 
 
-def test_the_status_agrees_with_the_handlers() -> None:
+async def test_the_status_agrees_with_the_handlers(tmp_path: Path) -> None:
     offered = {code for code, _, _, status, _ in ROWS if status != "not"}
 
-    assert offered == handled_codes() | SENT
+    assert offered == name_server_codes() | await broker_codes(tmp_path) | SENT

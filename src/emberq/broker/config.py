@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from emberq.broker.official_keys import OFFICIAL_KEYS
+from emberq.broker.order_locks import LIVE_MAX_MS_DEFAULT
 from emberq.config_file import keys_of, nearest, read_settings, to_properties
 from emberq.errors import ConfigError, ProtocolError
 from emberq.model.system_topics import TRACE_TOPIC
@@ -89,9 +90,14 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     namesrv_addr: str | None = None
     notify_consumer_ids_changed_enable: bool = True
     os_page_cache_busy_time_out_mills: int = 1_000
+    # A system property of official brokers, which have no key for it.
+    rebalance_lock_max_live_time: int = field(
+        name="rocketmq.broker.rebalance.lockMaxLiveTime", default=LIVE_MAX_MS_DEFAULT
+    )
     region_id: str = "DefaultRegion"
     register_broker_timeout_mills: int = 24_000
     register_name_server_period: int = 30_000
+    reject_pull_consumer_enable: bool = False
     reject_transaction_message: bool = False
     revive_queue_num: int = 8
     rocketmq_home: str | None = None

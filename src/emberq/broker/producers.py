@@ -24,6 +24,9 @@ class Producers:
     def members(self, group: str) -> list[Member]:
         return list(self._groups.get(group, {}).values())
 
+    def member(self, group: str, connection: Hashable) -> Member | None:
+        return self._groups.get(group, {}).get(connection)
+
     def by_client_id(self, client_id: str) -> Member | None:
         return self._by_client_id.get(client_id)
 

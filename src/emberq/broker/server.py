@@ -9,10 +9,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Struct
 
 from emberq.broker.addresses import BrokerAddresses, announced_addresses
+from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.config import VIP_PORT_DISTANCE, BrokerConfig, LoadedConfig
+from emberq.broker.departures import Departures
 from emberq.broker.groups import Groups
+from emberq.broker.handlers.client_calls import ClientCallHandlers
+from emberq.broker.handlers.connection_lists import ConnectionListHandlers
+from emberq.broker.handlers.heartbeat import HeartbeatHandlers
+from emberq.broker.handlers.locks import LockHandlers
+from emberq.broker.members import Consumers
 from emberq.broker.metadata_files import MetadataFiles
+from emberq.broker.order_locks import OrderLocks
 from emberq.broker.persistence import Persistence
+from emberq.broker.producers import Producers
 from emberq.broker.registration import Registration
 from emberq.broker.settings import Settings
 from emberq.broker.topics import Topics
@@ -41,6 +50,9 @@ class RunningBroker(Struct, frozen=True, kw_only=True):
     store: MessageStore
     topics: Topics
     groups: Groups
+    consumers: Consumers
+    producers: Producers
+    locks: OrderLocks
     persistence: Persistence
     registration: Registration
     endpoint: Endpoint
@@ -80,6 +92,8 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
             now_ms=now_ms,
             stored=files.groups.load(),
         )
+        consumers, producers = Consumers(), Producers()
+        locks = OrderLocks(config.rebalance_lock_max_live_time)
         registration = Registration(topics, lambda: settings.config, addresses)
         _keep_files(topics, groups, files, persistence)
         if topics.version != stored_topics.data_version:
@@ -107,6 +121,39 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         # receiving: pulls, filters, offsets, queries
 
         # clients: heartbeats, members, locks, calls to clients
+        heartbeats = HeartbeatHandlers(
+            consumers=consumers,
+            producers=producers,
+            topics=topics,
+            groups=groups,
+            filters=None,
+            compile_filter=lambda expression: None,
+            config=lambda: settings.config,
+            now_ms=now_ms,
+            steady_ms=steady_ms,
+        )
+        heartbeats.add_to(registry)
+        consumers.on_change(ChangeNotices(consumers, groups, lambda: settings.config).group_changed)
+        departures = Departures(
+            consumers,
+            producers,
+            locks,
+            silence_max_ms=lambda: settings.config.channel_expired_timeout,
+            steady_ms=steady_ms,
+        )
+        closings += [heartbeats.connection_closed, departures.connection_closed]
+        services.append(departures.watch)
+        LockHandlers(locks, steady_ms).add_to(registry)
+        ConnectionListHandlers(consumers, producers, now_ms=now_ms, steady_ms=steady_ms).add_to(
+            registry
+        )
+        ClientCallHandlers(
+            consumers=consumers,
+            topics=topics,
+            groups=groups,
+            record_at=lambda log_offset: asyncio.to_thread(store.record_at_waiting, log_offset),
+            broker_name=config.broker_name,
+        ).add_to(registry)
 
         # administration: topics, groups, statistics, configuration, cleaning
 
@@ -123,6 +170,9 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
             store=store,
             topics=topics,
             groups=groups,
+            consumers=consumers,
+            producers=producers,
+            locks=locks,
             persistence=persistence,
             registration=registration,
             endpoint=endpoint,
@@ -224,3 +274,8 @@ def _tell_all(listeners: list[Callable[[Connection], None]], connection: Connect
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def steady_ms() -> int:
+    """Only differences count; a step of the wall clock must not make all clients look silent."""
+    return time.monotonic_ns() // 1_000_000

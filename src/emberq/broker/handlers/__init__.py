@@ -1,0 +1,1 @@
+"""Conversations of the broker, one file each."""

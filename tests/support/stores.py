@@ -81,6 +81,7 @@ def crashing(root: Path, disk: Disk | None = None, **changes: Any) -> Iterator[M
 
 def crash(store: MessageStore) -> None:
     """Let go of the directory without writing anything, as the death of the process would."""
+    store._cleaner.stop()
     flusher = store.durability._flusher
     assert flusher is not None
     with flusher._woken:

@@ -263,7 +263,7 @@ class MessageWriter:
         if isinstance(error, RecordError):
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
         # Half a record may stand at the end of the log: nothing more may follow it.
-        self._admission.refusal = f"the disk failed: {error}"
+        self._admission.fail(f"the disk failed: {error}")
         log.error("append_failed reason=%s", error)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._admission.refusal)
 

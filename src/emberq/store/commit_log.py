@@ -3,6 +3,7 @@
 import logging
 from bisect import bisect_right
 from pathlib import Path
+from threading import Lock
 
 from emberq.errors import StoreDamaged, StoreError
 from emberq.record.encode import encode_blank
@@ -30,6 +31,7 @@ class CommitLog:
         # Starts and segments, replaced together: other threads read the log while this one
         # adds and removes segments.
         self._chain: tuple[list[int], list[MappedFile]] = ([], [])
+        self._chain_lock = Lock()  # guards replacing it: the loop adds, retention removes
         self._allocator: SegmentAllocator | None = None
         self.end = 0
         # Where the active segment starts and ends, so that an append need not look it up.
@@ -177,7 +179,8 @@ class CommitLog:
         if self._allocator is not None:
             self._allocator.forget()
         kept = max(1, bisect_right(starts, offset - 1)) if starts else 0
-        self._chain = (starts[:kept], segments[:kept])
+        with self._chain_lock:
+            self._chain = (starts[:kept], segments[:kept])
         for segment in reversed(segments[kept:]):
             self._remove(segment.path)
         self.end = offset
@@ -197,14 +200,21 @@ class CommitLog:
             if start + self.segment_size > offset:
                 segment.sync()
 
-    def remove_first(self) -> Path | None:
-        """Delete the oldest segment, never the active one; readers keep what they hold."""
+    def remove_first(self, durable_offset: int | None = None) -> Path | None:
+        """Delete the oldest segment, never the active one nor one that goes beyond what is
+        durable; readers keep what they hold. Raises OSError: then it is still there.
+        """
         starts, segments = self._chain
-        if len(segments) < 2 or starts[1] > self.end:
+        if len(segments) < 2:
             return None
-        self._chain = (starts[1:], segments[1:])
-        # Not closed: a thread may be reading it. The last reference closes it.
+        if starts[1] > (self.end if durable_offset is None else durable_offset):
+            return None
+        # The file first: were it still there when later ones go, the row would have a hole.
         self._remove(segments[0].path)
+        with self._chain_lock:
+            starts, segments = self._chain
+            self._chain = (starts[1:], segments[1:])
+        # Not closed: a thread may be reading it. The last reference closes it.
         return segments[0].path
 
     @property
@@ -230,8 +240,9 @@ class CommitLog:
         return segment.view[position : position + size]
 
     def _add(self, start: int, segment: MappedFile) -> None:
-        starts, segments = self._chain
-        self._chain = ([*starts, start], [*segments, segment])
+        with self._chain_lock:
+            starts, segments = self._chain
+            self._chain = ([*starts, start], [*segments, segment])
 
     def _activate_end(self) -> None:
         """Append to the segment that holds `end`, and have the one after it made."""

@@ -35,8 +35,12 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     delete_when: str = "04"
     file_reserved_time: int = 72
     disk_max_used_space_ratio: int = 75
+    disk_space_warning_level_ratio: int = 90
+    disk_space_clean_forcibly_ratio: int = 85
     clean_file_forcibly_enable: bool = True
     clean_resource_interval: int = 10_000
+    delete_file_batch_max: int = 10
+    delete_commit_log_files_interval: int = 100
     message_index_enable: bool = True
     message_index_safe: bool = False
     max_hash_slot_num: int = 5_000_000
@@ -79,6 +83,26 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.flush_disk_type == FlushKind.SYNC_FLUSH
 
     @property
+    def disk_cleaned_ratio(self) -> float:
+        """Used share of the disk above which expired segments go at any hour."""
+        return _clamped(self.disk_max_used_space_ratio, 10, 95) / 100
+
+    @property
+    def disk_forced_ratio(self) -> float:
+        """Used share above which the oldest segments go whatever their age."""
+        return _clamped(self.disk_space_clean_forcibly_ratio, 30, 85) / 100
+
+    @property
+    def disk_refused_ratio(self) -> float:
+        """Used share above which nothing more is taken in."""
+        return _clamped(self.disk_space_warning_level_ratio, 35, 90) / 100
+
+    @property
     def record_size_max_bytes(self) -> int:
         """What a segment can hold besides the blank that ends it."""
         return self.mapped_file_size_commit_log - BLANK_SIZE_MIN
+
+
+def _clamped(percent: int, low: int, high: int) -> int:
+    """Official brokers take such a value for the nearest sensible one."""
+    return min(max(percent, low), high)

@@ -32,6 +32,7 @@ class ConsumeQueue:
         "_trim_above",
         "end_offset",
         "folder",
+        "is_removed",
         "log_end_offset",
         "min_offset",
         "next_offset",
@@ -56,6 +57,7 @@ class ConsumeQueue:
         self.written_offset = 0  # behind the last entry that the files have
         self.next_offset = 0  # for the next message that is put
         self.log_end_offset = -1  # where in the log the last entry's record ends
+        self.is_removed = False  # its topic was deleted: the files may be those of a new queue
 
     # Dispatch
 
@@ -144,7 +146,7 @@ class ConsumeQueue:
     def write(self) -> int:
         """Write what the files lack; returns the number of bytes. Raises OSError."""
         start, content = self.unwritten()
-        if content:
+        if content and not self.is_removed:
             self._files.write(self.folder, start * ENTRY_SIZE, content)
             self.written_offset = start + len(content) // ENTRY_SIZE
         return len(content)
@@ -180,36 +182,43 @@ class ConsumeQueue:
         self._files.erase_after(self.folder, end_offset * ENTRY_SIZE)
         self.reset(min(self.min_offset, end_offset), end_offset, log_end_offset)
 
+    def begins_before(self, log_min_offset: int) -> bool:
+        """Whether the first entry leads to a record that the log has deleted. May wait."""
+        content = self.entries_from_disk(self.min_offset, 1)
+        return bool(content) and _is_below(content, log_min_offset)
+
     def raise_min_offset(self, log_min_offset: int) -> None:
-        """Skip entries of records that the log has deleted, and delete files of such entries."""
-        for start in self._files.starts(self.folder)[:-1]:
-            last = self._last_entry_of(start)
-            if last is None or last[1] <= 0 or last[0] >= log_min_offset:
-                break  # a void is a damaged file: what else is in it can still be read
-            self._files.remove(self.folder, start)
-        starts = self._files.starts(self.folder)
-        if not starts:
-            return
-        low, high = starts[0] // ENTRY_SIZE, self.end_offset
+        """Skip entries of records that the log has deleted, and delete files of such entries.
+
+        The queue of which all are deleted begins where it ends.
+        """
+        low, high = self.min_offset, self.end_offset
         while low < high:
             middle = (low + high) // 2
-            content = self.entries_from_disk(middle, 1)
-            log_offset, size, _ = ENTRY.unpack(content)
-            if size == FILLER_RECORD_SIZE or (size > 0 and log_offset < log_min_offset):
+            # A void is a damaged file: what else is in it can still be read.
+            if _is_below(self.entries_from_disk(middle, 1), log_min_offset):
                 low = middle + 1
             else:
                 high = middle
-        if low < self.end_offset:
-            self.min_offset = max(self.min_offset, low)
+        self.min_offset = max(self.min_offset, low)
+        first_needed = self.min_offset * ENTRY_SIZE
+        for start in self._files.starts(self.folder)[:-1]:
+            if start + self._files.file_size > first_needed:
+                break
+            self._files.remove(self.folder, start)
 
-    def _last_entry_of(self, start: int) -> tuple[int, int, int] | None:
-        position = start + self._files.file_size - ENTRY_SIZE
-        content = self._files.read(self.folder, position, ENTRY_SIZE)
-        return ENTRY.unpack(content) if len(content) == ENTRY_SIZE else None
+    def remove_files(self) -> None:
+        self._files.remove_all(self.folder)
 
     def destroy(self) -> None:
-        self._files.remove_all(self.folder)
+        """Begin anew; only while nothing else uses the queue."""
+        self.remove_files()
         self.reset(0, 0, -1)
+
+
+def _is_below(entry: bytes, log_min_offset: int) -> bool:
+    log_offset, size, _ = ENTRY.unpack(entry)
+    return bool(size == FILLER_RECORD_SIZE or (size > 0 and log_offset < log_min_offset))
 
 
 def _overlaid(offset: int, content: bytes, pair: tuple[int, bytearray] | None) -> bytes:

@@ -7,6 +7,7 @@ store opens, writes, syncs or removes a file.
 import errno
 import mmap
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -82,6 +83,9 @@ class Disk(Protocol):
 
     def used_ratio(self, folder: Path) -> float:
         """Share of the partition in use, 0 to 1; negative if it cannot be told."""
+
+    def room(self, folder: Path) -> tuple[int, int]:
+        """Bytes of the partition, and how many of them are free for us; zeros if unknown."""
 
 
 class _PlainFile:
@@ -229,16 +233,32 @@ class RealDisk:
             os.close(descriptor)
 
     def used_ratio(self, folder: Path) -> float:
-        for existing in _upwards(folder):
-            try:
+        status = _partition_of(folder)
+        if status is None:
+            return -1.0
+        _, used, available = status
+        # Rounded up to whole percents, as official brokers compare it.
+        return -(-100 * used // (used + available)) / 100 if used + available else -1.0
+
+    def room(self, folder: Path) -> tuple[int, int]:
+        status = _partition_of(folder)
+        return (0, 0) if status is None else (status[0], status[2])
+
+
+def _partition_of(folder: Path) -> tuple[int, int, int] | None:
+    """Bytes in all, used, and available to us; None if the system does not tell."""
+    for existing in _upwards(folder):
+        try:
+            if hasattr(os, "statvfs"):
                 status = os.statvfs(existing)
-            except (OSError, AttributeError):
-                continue
-            used = status.f_blocks - status.f_bfree
-            total = used + status.f_bavail
-            # Rounded up to whole percents, as official brokers compare it.
-            return -(-100 * used // total) / 100 if total else -1.0
-        return -1.0
+                size = status.f_frsize
+                used = status.f_blocks - status.f_bfree
+                return status.f_blocks * size, used * size, status.f_bavail * size
+            usage = shutil.disk_usage(existing)
+        except OSError:  # not made yet
+            continue
+        return usage.total, usage.used, usage.free
+    return None
 
 
 def _upwards(folder: Path) -> Iterator[Path]:

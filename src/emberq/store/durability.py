@@ -100,7 +100,7 @@ class Durability:
         if self._flusher is not None and self._flusher.flushed_offset >= offset:
             done(PutStatus.PUT_OK)
             return
-        if self._flusher is None or self._admission.refusal:
+        if self._flusher is None or self._admission.failure:
             done(PutStatus.SERVICE_NOT_AVAILABLE)
             return
         deadline = time.monotonic() + self._config.sync_flush_timeout / 1000
@@ -108,7 +108,7 @@ class Durability:
         def settle(is_durable: bool) -> None:
             if is_durable:
                 done(PutStatus.PUT_OK)
-            elif self._admission.refusal:
+            elif self._admission.failure:
                 done(PutStatus.SERVICE_NOT_AVAILABLE)
             else:
                 done(PutStatus.FLUSH_DISK_TIMEOUT)
@@ -129,11 +129,15 @@ class Durability:
             self._schedule_from_thread(lambda: self._waiters.release(offset))
 
     def _failed_in_thread(self, error: Exception) -> None:
-        self._admission.refusal = f"the disk failed: {error}"
+        self._admission.fail(f"the disk failed: {error}")
         if self._schedule_from_thread is not None:
             self._schedule_from_thread(self._waiters.fail_all)
 
-    # Cutting
+    # Cutting and cleaning
+
+    def durable_offset(self) -> int:
+        """Records below this log offset are durable, and so are their entries."""
+        return min(self._checkpoint.dispatched_offset, self._checkpoint.confirmed_offset)
 
     def no_side_work(self) -> AbstractContextManager[object]:
         """While it is held, no other thread works on queue files and index."""

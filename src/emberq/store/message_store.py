@@ -3,17 +3,19 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from emberq.errors import StoreError, StoreFailed
 from emberq.record.host import PackedHost
 from emberq.record.layout import BytesLike
 from emberq.store.admission import Admission
 from emberq.store.appending import MessageWriter, NewMessage
+from emberq.store.cleaning import Cleaner
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
 from emberq.store.directory_lock import DirectoryLock
 from emberq.store.disk import Disk, RealDisk
+from emberq.store.disk_space import DiskSpace, DiskUsage
 from emberq.store.dispatch import Dispatched, Dispatcher
 from emberq.store.durability import Durability
 from emberq.store.key_index import KeyIndex
@@ -23,6 +25,7 @@ from emberq.store.lookup import Boundary, Lookup
 from emberq.store.memory import physical_memory_bytes
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_recovery import cut_to_log_end
+from emberq.store.queue_removal import QueueRemoval
 from emberq.store.queue_table import QueueTable
 from emberq.store.reader import EntryFilter, QueueReader, ReadLimits
 from emberq.store.recovery import Progress, Recovered, Recovery, dispatched_from
@@ -105,6 +108,24 @@ class MessageStore:
             self._admission,
             schedule_from_thread,
         )
+        self._space = DiskSpace(config, self._disk, self._admission)
+        self._cleaner = Cleaner(
+            config,
+            self._disk,
+            self.log,
+            self.queues,
+            self.index,
+            self.durability,
+            self._space,
+            now_ms=now_ms,
+        )
+        self._removal = QueueRemoval(
+            self.log,
+            self.queues,
+            self._disk,
+            self.durability.no_side_work,
+            schedule_from_thread,
+        )
         self._lock: DirectoryLock | None = None
         self.put = self._writer.put
         self.put_batch = self._writer.put_batch
@@ -146,7 +167,8 @@ class MessageStore:
         except BaseException:
             self._release()
             raise
-        self._admission.refusal = ""
+        self._admission.open()
+        self._cleaner.start()
         return recovered
 
     def close(self) -> None:
@@ -156,7 +178,8 @@ class MessageStore:
             StoreFailed: the stop is not clean; the next start treats it as a crash.
         """
         self.dispatch_now()
-        self._admission.refusal = self._admission.refusal or "the store is closed"
+        self._admission.fail("the store is closed")
+        self._cleaner.stop()
         try:
             if self.durability.is_started:
                 self.durability.stop()
@@ -352,6 +375,35 @@ class MessageStore:
         return find_by_key(
             self.index, read_record, topic, key, count_max, begin_ms, end_ms, index_type
         )
+
+    # Cleaning: by command. These wait for the disk, so they are for threads.
+
+    def disk_usage(self) -> DiskUsage:
+        """How full the disk is; does not wait."""
+        return self._space.usage()
+
+    def delete_expired_segments(self) -> int:
+        """Delete expired segments whatever the hour, now and in the next rounds of the cleaner.
+
+        Returns how many went now. Raises OSError."""
+        return self._cleaner.delete_expired()
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Forget all queues of topics; their offsets begin at 0 again. Raises OSError."""
+        self._removal.delete_topics(names)
+
+    def clean_unused_topics(self, kept: set[str]) -> int:
+        """Delete topics that are not to be kept; returns how many. Raises OSError."""
+        return self._removal.clean_unused(kept)
+
+    def clean_expired_queues(self) -> int:
+        """Remove queues of which the log has no message any more; returns how many.
+
+        Raises:
+            OSError
+            StoreError: the loop does not answer.
+        """
+        return self._removal.clean_expired()
 
     def _index_name(self) -> str:
         now_ms = self._now_ms()

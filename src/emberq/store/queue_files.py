@@ -125,11 +125,12 @@ class QueueFiles:
 
     def remove(self, folder: Path, start: int) -> None:
         path = self._path(folder, start)
+        self.disk.remove(path)
+        # Afterwards: a reader may open it until it is gone, and a new file may get its name.
         with self._lock:
             self._open.pop(path, None)
             self._unsynced.discard(path)
             self._changed_folders.add(folder)
-        self.disk.remove(path)
 
     def remove_all(self, folder: Path) -> None:
         for start in self.starts(folder):

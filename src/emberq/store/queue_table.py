@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 
 from emberq.errors import RecordError
 from emberq.record.layout import TOPIC_SIZE_MAX
@@ -11,11 +12,14 @@ from emberq.store.queue_files import QueueFiles
 
 
 class QueueTable:
+    """The loop adds queues, other threads remove them; any thread may look."""
+
     def __init__(self, folder: Path, files: QueueFiles) -> None:
         self._folder = folder
         self._files = files
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._counts: Counter[str] = Counter()  # queues per topic
+        self._lock = Lock()  # guards changes of both
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -32,10 +36,10 @@ class QueueTable:
         if queue is None:
             _refuse_unsafe(topic, queue_id)
             folder = self._folder / topic / str(queue_id)
-            queue = self._queues[topic, queue_id] = ConsumeQueue(
-                topic, queue_id, folder, self._files
-            )
-            self._counts[topic] += 1
+            queue = ConsumeQueue(topic, queue_id, folder, self._files)
+            with self._lock:
+                self._queues[topic, queue_id] = queue
+                self._counts[topic] += 1
         return queue
 
     def load(self) -> None:
@@ -47,18 +51,26 @@ class QueueTable:
                     self.get_or_add(topic, int(name))
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
-        return [queue for (name, _), queue in self._queues.items() if name == topic]
+        return [queue for queue in self if queue.topic == topic]
 
     def topics(self) -> set[str]:
-        return {topic for topic, _ in self._queues}
+        return {queue.topic for queue in self}
 
     def has_topic(self, topic: str) -> bool:
         return self._counts[topic] > 0
 
+    def detach(self, queue: ConsumeQueue) -> None:
+        """Forget a queue: it is never written again, and its name is free for a new one."""
+        key = (queue.topic, queue.queue_id)
+        with self._lock:
+            queue.is_removed = True
+            if self._queues.get(key) is queue:
+                del self._queues[key]
+                self._counts[queue.topic] -= 1
+
     def remove(self, queue: ConsumeQueue) -> None:
-        queue.destroy()
-        if self._queues.pop((queue.topic, queue.queue_id), None) is not None:
-            self._counts[queue.topic] -= 1
+        self.detach(queue)
+        queue.remove_files()
 
 
 def _refuse_unsafe(topic: str, queue_id: int) -> None:

@@ -1,27 +1,27 @@
-"""How long messages are kept: by age, by the disk's fill, by command."""
+"""How long messages are kept: by age, by the disk's fill, by command.
+
+Deletes the oldest segments, then what pointed to them. Readers keep what they hold: a removed file
+goes when the last of them lets go of it.
+"""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
-
-from msgspec import Struct
 
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
 from emberq.store.disk import Disk
+from emberq.store.disk_space import DiskUsage
 from emberq.store.queue_table import QueueTable
 
 log = logging.getLogger(__name__)
 
-SEGMENTS_PER_RUN_MAX = 10
 MANUAL_RUNS = 20  # what one command of an administrator arms
+# Queues that are looked at before other threads get their turn.
 QUEUES_PER_STEP = 200
-
-# Used share of the partition above which old segments go regardless of age, and above which
-# nothing more is taken in.
-FORCED_RATIO = 0.85
-REFUSED_RATIO = 0.90
+PAUSE_BETWEEN_STEPS_MS = 1
 _HOUR_MS = 3_600_000
 
 
@@ -29,22 +29,18 @@ class IndexFiles(Protocol):
     def remove_before(self, log_min_offset: int) -> None: ...
 
 
-class DiskUse(Struct, frozen=True):
-    """How full the disk is, and what follows from it."""
+class StoreState(Protocol):
+    """What retention must know of the rest of the store."""
 
-    ratio: float
+    def durable_offset(self) -> int:
+        """Records below this log offset are durable, and so are their entries."""
 
-    @property
-    def is_forced(self) -> bool:
-        return self.ratio > FORCED_RATIO
-
-    @property
-    def is_refused(self) -> bool:
-        return self.ratio > REFUSED_RATIO
+    def no_side_work(self) -> AbstractContextManager[object]:
+        """While it is held, no other thread works on queue files and index."""
 
 
 class Retention:
-    """Deletes the oldest segments, then what pointed to them."""
+    """Lives in one thread, that of the cleaner or of a command; they take turns."""
 
     def __init__(
         self,
@@ -53,67 +49,80 @@ class Retention:
         commit_log: CommitLog,
         queues: QueueTable,
         index: IndexFiles | None,
+        state: StoreState,
         *,
         now_ms: Callable[[], int],
+        usage: Callable[[], DiskUsage],
+        pause: Callable[[int], bool],
     ) -> None:
+        """`pause(milliseconds)` lets others work, and tells whether the store is to be closed;
+        `usage` looks at the disk."""
         self._config = config
         self._disk = disk
         self._log = commit_log
         self._queues = queues
         self._index = index
+        self._state = state
         self._now_ms = now_ms
+        self._usage = usage
+        self._pause = pause
         self._manual_runs = 0
+        self._trimmed_until = 0
 
     def arm(self) -> None:
         """Delete expired segments now, whatever the hour."""
         self._manual_runs = MANUAL_RUNS
 
-    def disk_use(self) -> DiskUse:
-        """The fuller of the partitions of log and queues."""
-        ratios = (
-            self._disk.used_ratio(self._config.commit_log_folder),
-            self._disk.used_ratio(self._config.root / "consumequeue"),
-        )
-        return DiskUse(max(ratios))
+    def run(self) -> int:
+        """Delete what may go; returns the number of segments. Raises OSError."""
+        removed = self._remove_segments()
+        log_min = self._log.min_offset
+        if log_min > self._trimmed_until and self._trim(log_min):
+            self._trimmed_until = log_min
+        return removed
 
-    def run(self) -> Iterator[None]:
-        """Delete what may go; a generator, so that a loop can do other things in between."""
-        use = self.disk_use()
-        is_forced = self._config.clean_file_forcibly_enable and use.is_forced
-        if not (self._is_hour() or self._is_full(use) or self._is_armed()):
-            return
+    # Segments
+
+    def _remove_segments(self) -> int:
+        usage = self._usage()
+        is_full = self._is_full(usage)
+        if not (self._is_hour() or is_full or self._is_armed()):
+            return 0
         removed = 0
-        while removed < SEGMENTS_PER_RUN_MAX and (is_forced or self._is_first_expired()):
-            path = self._log.remove_first()
+        while removed < self._config.delete_file_batch_max:
+            # Asked again after each: forced deletion takes no more than it needs to.
+            is_forced = self._is_forced(usage)
+            if not is_forced and not self._is_first_expired():
+                break
+            if removed and self._pause(self._config.delete_commit_log_files_interval):
+                break
+            path = self._log.remove_first(self._state.durable_offset())
             if path is None:
                 break
             removed += 1
             log.info(
-                "segment_deleted path=%s disk_ratio=%.2f forced=%s", path, use.ratio, is_forced
+                "segment_deleted path=%s disk_ratio=%.2f forced=%s",
+                path,
+                usage.fullest_ratio,
+                is_forced,
             )
-            yield
-        if removed:
-            yield from self._trim()
-
-    def _trim(self) -> Iterator[None]:
-        log_min = self._log.min_offset
-        for number, queue in enumerate(self._queues, start=1):
-            queue.raise_min_offset(log_min)
-            if number % QUEUES_PER_STEP == 0:
-                yield
-        if self._index is not None:
-            self._index.remove_before(log_min)
-        yield
+            usage = self._usage()
+        if is_full and not removed:
+            log.warning("disk_full_soon ratio=%.2f: nothing to delete", usage.fullest_ratio)
+        return removed
 
     def _is_hour(self) -> bool:
         # Hours of the machine's own time zone, as the key says.
         hour = datetime.fromtimestamp(self._now_ms() / 1000).hour  # noqa: DTZ006
-        hours = {text.strip() for text in self._config.delete_when.split(";") if text.strip()}
-        return any(text.isdigit() and int(text) == hour for text in hours)
+        hours = (text.strip() for text in self._config.delete_when.split(";"))
+        return any(text.isdecimal() and int(text) == hour for text in hours)
 
-    def _is_full(self, use: DiskUse) -> bool:
-        limit = min(max(self._config.disk_max_used_space_ratio, 10), 95) / 100
-        return use.ratio > limit or use.ratio < 0
+    def _is_full(self, usage: DiskUsage) -> bool:
+        return usage.is_unknown or usage.fullest_ratio > self._config.disk_cleaned_ratio
+
+    def _is_forced(self, usage: DiskUsage) -> bool:
+        is_enabled = self._config.clean_file_forcibly_enable
+        return is_enabled and usage.fullest_ratio > self._config.disk_forced_ratio
 
     def _is_armed(self) -> bool:
         if self._manual_runs == 0:
@@ -127,3 +136,20 @@ class Retention:
             return False
         age_ms = self._now_ms() - self._disk.modified_at_ms(first)
         return age_ms >= self._config.file_reserved_time * _HOUR_MS
+
+    # Queues and index
+
+    def _trim(self, log_min: int) -> bool:
+        """Remove what leads nowhere; False if the store is to be closed meanwhile."""
+        for number, queue in enumerate(self._queues, start=1):
+            if queue.begins_before(log_min):
+                # Held per queue: the flusher, and who waits for it, must not wait for all.
+                with self._state.no_side_work():
+                    if not queue.is_removed:
+                        queue.raise_min_offset(log_min)
+            if number % QUEUES_PER_STEP == 0 and self._pause(PAUSE_BETWEEN_STEPS_MS):
+                return False
+        if self._index is not None:
+            with self._state.no_side_work():
+                self._index.remove_before(log_min)
+        return True

@@ -13,6 +13,8 @@ from emberq.testing.disk_history import Operation, Step, after_power_loss
 
 Content = bytes | bytearray | memoryview
 
+SIZE_BYTES = 1 << 40  # what the disk says of itself; nothing is ever full
+
 FALLIBLE = frozenset(
     {Operation.CREATE, Operation.WRITE, Operation.SYNC, Operation.SYNC_FOLDER, Operation.REMOVE}
 )
@@ -42,10 +44,11 @@ class FaultyDisk:
         self.history: list[Step] = []
         self.steps_before = 0  # of the history: they only tell what the disk began with
         self.fallible_count = 0
+        self.used = 0.0  # share of the disk that it says is in use
         self.failures = 0
         self._contents: dict[Path, bytearray] = {}
         self._folders: set[Path] = {root}
-        self._modified_at_ms: dict[Path, int] = {}
+        self.modified_ms: dict[Path, int] = {}  # what files say, 0 unless set here
         self._lock = threading.RLock()  # history and files change together
 
     # What tests ask
@@ -117,7 +120,7 @@ class FaultyDisk:
         return len(self._contents[path])
 
     def modified_at_ms(self, path: Path) -> int:
-        return self._modified_at_ms.get(path, 0)
+        return self.modified_ms.get(path, 0)
 
     def remove(self, path: Path) -> None:
         with self._lock:
@@ -147,7 +150,10 @@ class FaultyDisk:
             self._step(Step(Operation.SYNC_FOLDER, folder))
 
     def used_ratio(self, folder: Path) -> float:
-        return 0.0
+        return self.used
+
+    def room(self, folder: Path) -> tuple[int, int]:
+        return SIZE_BYTES, int(SIZE_BYTES * (1 - self.used))
 
     # Inside
 

@@ -166,10 +166,10 @@ def test_files_of_deleted_records_go_and_the_minimum_rises(
     assert files.starts(queue.folder) == [PER_FILE * ENTRY_SIZE, 2 * PER_FILE * ENTRY_SIZE]
 
 
-def test_the_minimum_stays_when_no_record_is_left(queue: ConsumeQueue) -> None:
+def test_a_queue_of_which_no_record_is_left_begins_where_it_ends(queue: ConsumeQueue) -> None:
     fill(queue, 10)
     queue.write()
 
     queue.raise_min_offset(10**9)
 
-    assert (queue.min_offset, queue.end_offset) == (0, 10)
+    assert (queue.min_offset, queue.end_offset) == (10, 10)

@@ -4,6 +4,7 @@ EmberqError
 ├── ConfigError               a configuration file or command line cannot be used as it is
 ├── ProtocolError             bytes that are not what the wire format says
 │   └── FrameTooLarge         a frame above the agreed maximum
+├── FilterError               a filter expression that cannot be used
 ├── RecordError               bytes that are not a message record
 │   └── CompressionUnavailable  the body needs a codec that is not installed
 ├── StoreError                the store cannot do what was asked
@@ -36,6 +37,10 @@ class ProtocolError(EmberqError):
 
 class FrameTooLarge(ProtocolError):
     """A frame whose announced size is above the maximum."""
+
+
+class FilterError(EmberqError):
+    """A subscription whose filter expression cannot be parsed or makes no sense."""
 
 
 class RecordError(EmberqError):

@@ -23,6 +23,7 @@ from emberq.record.layout import (
     PREFIX_BY_HOST_SIZES,
     PREFIX_IPV4,
     SIZE_AND_MAGIC,
+    SYSTEM_FLAG_LOW_BYTE_POSITION,
 )
 from emberq.record.record import Record
 from emberq.record.system_flag import (
@@ -34,6 +35,8 @@ from emberq.record.system_flag import (
 )
 
 _RECORD_MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
+_MAGIC_LOW_BYTE_POSITION = 7
+_BODY_SIZE_POSITION = PREFIX_IPV4.size - 4
 
 
 def decode_record(
@@ -111,6 +114,32 @@ def decode_record(
         topic,
         bytes(content[properties_start:end]),
     )
+
+
+def read_properties(content: bytes | bytearray | memoryview) -> bytes:
+    """Return the properties of the record at the start of `content`, looking at nothing else.
+
+    Raises:
+        RecordError: the lengths lead out of the bytes.
+    """
+    try:
+        at = _BODY_SIZE_POSITION
+        system_flag = content[SYSTEM_FLAG_LOW_BYTE_POSITION]
+        if system_flag & HOSTS_IPV6_MASK:
+            more = IPV6_HOST_SIZE - IPV4_HOST_SIZE
+            at += more * (bool(system_flag & BORN_HOST_IPV6) + bool(system_flag & STORE_HOST_IPV6))
+        topic_at = at + 4 + int.from_bytes(content[at : at + 4], "big")
+        if content[_MAGIC_LOW_BYTE_POSITION] == MAGIC_V1 & 0xFF:
+            start = topic_at + 1 + content[topic_at]
+        else:
+            start = topic_at + 2 + LENGTH_16.unpack_from(content, topic_at)[0]
+        size = LENGTH_16.unpack_from(content, start)[0]
+    except (IndexError, struct.error):
+        raise RecordError("the lengths of a record lead out of its bytes") from None
+    stored = bytes(content[start + 2 : start + 2 + size])
+    if size < 0 or len(stored) != size:
+        raise RecordError("the properties of a record are cut off")
+    return stored
 
 
 def iter_records(content: bytes | memoryview, *, is_crc_checked: bool = True) -> Iterator[Record]:

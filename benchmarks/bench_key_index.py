@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyperf  # type: ignore[import-untyped] # it has no annotations
 
+from emberq.kernel.key_hashes import index_hashes
 from emberq.record.string_hash import index_hash
 from emberq.store.disk import RealDisk
 from emberq.store.dispatch import Dispatched
 from emberq.store.index_layout import ENTRY_SIZE
-from emberq.store.key_hashes import index_hashes
 from emberq.store.key_index import KeyIndex
 
 KEYS_PER_BATCH = 64

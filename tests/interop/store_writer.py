@@ -109,9 +109,6 @@ class Writer:
             NewMessage(
                 body=b"b%d" % number,
                 properties=encode_properties(properties),
-                tags=properties["TAGS"],
-                keys=properties["KEYS"],
-                unique_key=properties["UNIQ_KEY"],
             )
             for number, properties in enumerate(batch)
         ]

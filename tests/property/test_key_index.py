@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
 from emberq.record.string_hash import index_hash
 from emberq.store.dispatch import Dispatched
 from emberq.store.index_layout import HEADER_SIZE
-from emberq.store.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
 from emberq.store.key_index import KeyIndex
 from tests.support.index_records import ALL_TIME, assert_answers, index_in, indexed_record
 from tests.support.power_loss_disk import PowerLossDisk, scratch_folder

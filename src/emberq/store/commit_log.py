@@ -34,9 +34,11 @@ class CommitLog:
         self._chain_lock = Lock()  # guards replacing it: the loop adds, retention removes
         self._allocator: SegmentAllocator | None = None
         self.end = 0
-        # Where the active segment starts and ends, so that an append need not look it up.
+        # Where the active segment starts, so that an append need not look it up, and up to which
+        # offset it takes records: room for a blank stays.
         self._active: MappedFile | None = None
         self._active_start = 0
+        self.room_end = 0
 
     # Opening and closing
 
@@ -91,6 +93,7 @@ class CommitLog:
         for segment in self._chain[1]:
             segment.close()
         self._active = None
+        self.room_end = 0
 
     # Facts
 
@@ -249,12 +252,14 @@ class CommitLog:
         found = self.segment_at(self.end)
         if found is None:
             self._active = None  # the end is a border: the next append rolls
+            self.room_end = self.end
             starts = self._chain[0]
             following = starts[-1] + self.segment_size if starts else self.end
         else:
             self._active, position = found
             self._active_start = self.end - position
             following = self._active_start + self.segment_size
+            self.room_end = following - BLANK_SIZE_MIN
         assert self._allocator is not None
         if not self._chain[0] or following > self._chain[0][-1]:
             self._allocator.prepare(self._folder / segment_name(following))

@@ -6,6 +6,7 @@ The newest entries live in memory until the flusher has written them; readers se
 from pathlib import Path
 from struct import Struct as Layout
 
+from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
 from emberq.record.encode import topic_part
 from emberq.store.config import QUEUE_ENTRY_SIZE_BYTES
 from emberq.store.queue_files import QueueFiles
@@ -16,8 +17,7 @@ ENTRY_SIZE = QUEUE_ENTRY_SIZE_BYTES
 assert ENTRY.size == ENTRY_SIZE
 
 # Fills a queue that does not begin at 0 up to its first entry.
-FILLER = ENTRY.pack(0, 0x7FFFFFFF, 0)
-FILLER_RECORD_SIZE = 0x7FFFFFFF
+FILLER = ENTRY.pack(0, FILLER_RECORD_SIZE, 0)
 
 # Written entries that stay in memory for readers close behind the end.
 TAIL_KEPT_MAX_BYTES = 16 * 1024
@@ -80,6 +80,18 @@ class ConsumeQueue:
         if len(tail) > self._trim_above:
             self._trim()
         return True
+
+    def append_put(self, queue_offset: int, entries: bytes, log_end: int) -> None:
+        """Add entries of records that this process has just put at `end_offset`."""
+        assert queue_offset == self.end_offset
+        if self._tail is None:
+            self._tail = (self.end_offset, bytearray())
+        tail = self._tail[1]
+        tail += entries
+        self.end_offset = queue_offset + len(entries) // ENTRY_SIZE
+        self.log_end_offset = log_end
+        if len(tail) > self._trim_above:
+            self._trim()
 
     def _fill_gap(self, queue_offset: int, entry: bytes) -> None:
         """Entries between are missing: a queue that begins later, or records that are lost."""

@@ -24,10 +24,26 @@ class Dispatched(Struct, frozen=True, gc=False):
     tags: str | None = None
 
 
+class DispatchedBatch(Struct, frozen=True, gc=False):
+    """Records of one queue that lie back to back, made ready when they were put."""
+
+    queue: ConsumeQueue
+    queue_offset: int
+    log_end: int
+    entries: bytes  # of the queue
+    hashes: list[int]  # of keys, in the order of the index
+    owners: list[int]  # log offset of the record of each hash
+    stored_at_ms: int
+
+
 class Indexer(Protocol):
     """Where keys go."""
 
     def add(self, records: list[Dispatched]) -> None: ...
+
+    def add_hashed(
+        self, hashes: list[int], log_offsets: list[int], stored_at_ms: int, end_log_offset: int
+    ) -> None: ...
 
 
 QueueListener = Callable[[ConsumeQueue, int], None]
@@ -42,6 +58,7 @@ class Dispatcher:
         # Queues with entries that their files lack. Only grows here, and only by whole calls into
         # C: the flusher's thread takes out of it at the same time.
         self.dirty_queues: set[ConsumeQueue] = set()
+        self._grown: set[ConsumeQueue] = set()
         # Log offset behind the last dispatched record and its store time: one pair, so that no
         # thread sees one without the other.
         self.reached = (0, 0)
@@ -59,9 +76,14 @@ class Dispatcher:
         self._queue_listeners.append(listener)
 
     def apply(self, records: list[Dispatched]) -> None:
+        """Take records and tell listeners."""
+        self.take(records)
+        self.tell()
+
+    def take(self, records: list[Dispatched]) -> None:
         if not records:
             return
-        grown: set[ConsumeQueue] = set()
+        grown = self._grown
         for record in records:
             queue = record.queue
             if queue is not None and queue.append(
@@ -74,6 +96,19 @@ class Dispatcher:
         self.dirty_queues.update(grown)
         last = records[-1]
         self.reached = (last.log_offset + last.size, last.stored_at_ms)
-        for listener in self._queue_listeners:
-            for queue in grown:
-                listener(queue, queue.end_offset)
+
+    def take_batch(self, batch: DispatchedBatch) -> None:
+        batch.queue.append_put(batch.queue_offset, batch.entries, batch.log_end)
+        self._grown.add(batch.queue)
+        if self._index is not None:
+            self._index.add_hashed(batch.hashes, batch.owners, batch.stored_at_ms, batch.log_end)
+        self.dirty_queues.add(batch.queue)
+        self.reached = (batch.log_end, batch.stored_at_ms)
+
+    def tell(self) -> None:
+        """Tell listeners which queues grew since the last call."""
+        if self._grown:
+            grown, self._grown = self._grown, set()
+            for listener in self._queue_listeners:
+                for queue in grown:
+                    listener(queue, queue.end_offset)

@@ -6,11 +6,11 @@ until they are written. Slots and header reach the file together, as of one writ
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
-from struct import Struct as Layout
 from threading import Lock
 
+from emberq.kernel import chain_entries
+from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX
 from emberq.store.disk import PAGE_SIZE_BYTES, Disk, DiskFile
 from emberq.store.index_check import CheckedEntries, check_entries
 from emberq.store.index_layout import (
@@ -25,7 +25,6 @@ from emberq.store.index_layout import (
     compare_with_entries,
 )
 from emberq.store.index_slots import SlotTable
-from emberq.store.key_hashes import KEYS_AT_ONCE_MAX
 
 ENTRIES_PER_BLOCK = PAGE_SIZE_BYTES // ENTRY_SIZE
 
@@ -106,29 +105,18 @@ class IndexFile:
             assert number == 1, "the slots of a file with entries are loaded before it grows"
             self._slots = SlotTable(self._shape.slots)
         slots = self._slots.values
-        slot_count = self._shape.slots
-        previous: list[int] = []
-        add_previous = previous.append
+        seconds = self._seconds(times_ms)
         with self._lock:
-            for key_hash in hashes:
-                slot = key_hash % slot_count
-                add_previous(slots[slot])
-                slots[slot] = number
-                number += 1
-            fields: list[int] = [0] * (4 * count)
-            fields[0::4] = hashes
-            fields[1::4] = log_offsets
-            fields[2::4] = self._seconds(times_ms)
-            fields[3::4] = previous
-            self._tail[1].extend(_packer(count)(*fields))
+            entries, fresh = chain_entries(slots, number, hashes, log_offsets, seconds)
+            self._tail[1].extend(entries)
             is_first = header.next_number == 1
             self._header = IndexHeader(
                 begin_timestamp_ms=times_ms[0] if is_first else header.begin_timestamp_ms,
                 end_timestamp_ms=times_ms[-1],
                 begin_log_offset=log_offsets[0] if is_first else header.begin_log_offset,
                 end_log_offset=log_offsets[-1],
-                used_slots=header.used_slots + previous.count(0),
-                next_number=number,
+                used_slots=header.used_slots + fresh,
+                next_number=number + count,
             )
 
     def _seconds(self, times_ms: Sequence[int]) -> list[int]:
@@ -331,8 +319,3 @@ class IndexFile:
 
 def _seconds_since(begin_ms: int, time_ms: int) -> int:
     return min(max((time_ms - begin_ms) // 1000, 0), SECONDS_MAX) if begin_ms > 0 else 0
-
-
-@lru_cache(maxsize=KEYS_AT_ONCE_MAX)
-def _packer(count: int) -> Callable[..., bytes]:
-    return Layout(">" + "iqii" * count).pack

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 
 from emberq.errors import StoreDamaged
+from emberq.kernel import hash_into, tag_index_hash
+from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX, TAG_MARK
 from emberq.record.string_hash import index_hash
 from emberq.store.disk import Disk
 from emberq.store.dispatch import Dispatched
@@ -23,14 +25,11 @@ from emberq.store.index_layout import (
     header_after,
     read_header,
 )
-from emberq.store.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
 
 log = logging.getLogger(__name__)
 
 # Entries that wait to be written. Above it the index takes no more and falls behind.
 UNWRITTEN_MAX_BYTES = 64 * 1024 * 1024
-
-_TAG_MARK = "T#"  # brokers since 5.5 also index the tag, as the key `T#` and the tag
 
 
 class KeyIndex:
@@ -213,41 +212,61 @@ class KeyIndex:
 
         Above UNWRITTEN_MAX_BYTES nothing is taken and `is_behind` says so.
         """
-        if not records or self.is_behind:
+        if not records or not self._takes_more():
             return
+        end_log_offset = self.end_log_offset
+        if records[0].log_offset < end_log_offset:
+            records = [record for record in records if record.log_offset >= end_log_offset]
+        hashes: list[int] = []
+        owners: list[Dispatched] = []  # the record of each hash
+        keys: list[str] = []
+        places: list[int] = []  # where the hash of each key belongs
+        for record in records:
+            if not record.is_indexed:
+                continue
+            if (unique_key := record.unique_key) is not None:
+                places.append(len(hashes))
+                keys.append(unique_key)
+                hashes.append(0)
+                owners.append(record)
+            if text := record.keys:
+                words = [word for word in text.split(" ") if word]
+                places += range(len(hashes), len(hashes) + len(words))
+                keys += words
+                hashes += [0] * len(words)
+                owners += [record] * len(words)
+            if tags := record.tags:
+                hashes.append(tag_index_hash(record.topic, tags))
+                owners.append(record)
+        hash_into(hashes, places, [owners[place].topic for place in places], keys)
+        self._append(
+            hashes,
+            [record.log_offset for record in owners],
+            [record.stored_at_ms for record in owners],
+        )
+        if records:
+            self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
+
+    def add_hashed(
+        self, hashes: list[int], log_offsets: list[int], stored_at_ms: int, end_log_offset: int
+    ) -> None:
+        """Index keys of records that this process has just put, hashed already."""
+        if self._takes_more():
+            self._append(hashes, log_offsets, [stored_at_ms] * len(hashes))
+            self.end_log_offset = end_log_offset
+
+    def _takes_more(self) -> bool:
+        if self.is_behind:
+            return False
         if self.unwritten_bytes > UNWRITTEN_MAX_BYTES:
             log.warning(
                 "index_behind end=%d unwritten=%d", self.end_log_offset, UNWRITTEN_MAX_BYTES
             )
             self.is_behind = True
-            return
-        keys: list[str] = []
-        owners: list[Dispatched] = []  # the record of each key
-        end_log_offset = self.end_log_offset
-        for record in records:
-            if record.log_offset < end_log_offset or not record.is_indexed:
-                continue
-            if (unique_key := record.unique_key) is not None:
-                keys.append(unique_key)
-                owners.append(record)
-            if text := record.keys:
-                words = [word for word in text.split(" ") if word] if " " in text else [text]
-                keys += words
-                owners += [record] * len(words)
-            if tags := record.tags:
-                keys.append(_TAG_MARK + tags)
-                owners.append(record)
+            return False
         if not self._files:
             self._start_file()  # also without keys: no file would mean that the index was lost
-        for at in range(0, len(keys), KEYS_AT_ONCE_MAX):
-            some = owners[at : at + KEYS_AT_ONCE_MAX]
-            topics = [record.topic for record in some]
-            self._append(
-                index_hashes(topics, keys[at : at + KEYS_AT_ONCE_MAX]),
-                [record.log_offset for record in some],
-                [record.stored_at_ms for record in some],
-            )
-        self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
+        return True
 
     def settle(self, log_end: int) -> None:
         """The log was walked to its end: what is behind it goes, all before it is indexed.
@@ -265,13 +284,14 @@ class KeyIndex:
         self.is_behind = False
 
     def _append(self, hashes: list[int], log_offsets: list[int], times_ms: list[int]) -> None:
-        while hashes:
+        at = 0
+        while at < len(hashes):
             file = self._files[-1]
             if file.is_full:
                 file = self._start_file()
-            room = file.room
-            file.append(hashes[:room], log_offsets[:room], times_ms[:room])
-            hashes, log_offsets, times_ms = hashes[room:], log_offsets[room:], times_ms[room:]
+            behind = at + min(file.room, KEYS_AT_ONCE_MAX)
+            file.append(hashes[at:behind], log_offsets[at:behind], times_ms[at:behind])
+            at = behind
 
     def _start_file(self) -> IndexFile:
         """Begin a file in memory; the flusher makes it on disk."""
@@ -364,7 +384,7 @@ class KeyIndex:
         self, topic: str, tag: str, max_count: int, begin_ms: int, end_ms: int
     ) -> list[int]:
         """The same by tag, for messages that were indexed by brokers since 5.5."""
-        return self.find(topic, _TAG_MARK + tag, max_count, begin_ms, end_ms)
+        return self.find(topic, TAG_MARK + tag, max_count, begin_ms, end_ms)
 
     @property
     def last_indexed(self) -> tuple[int, int]:

@@ -10,10 +10,10 @@ from typing import Literal
 from msgspec import Struct
 
 from emberq.errors import RecordError
+from emberq.kernel.stored_properties import find_keys, find_tags, find_unique_key
 from emberq.record.decode import decode_record
 from emberq.record.record import Record
 from emberq.store.key_index import KeyIndex
-from emberq.store.stored_properties import find_keys, find_tags, find_unique_key
 
 # Records looked at for one query, whatever the hash collisions.
 CANDIDATES_MAX = 4_096

@@ -5,6 +5,7 @@ from enum import Enum, auto
 from struct import Struct as Layout
 
 from emberq.errors import RecordError
+from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
 from emberq.record.decode import decode_record
 from emberq.record.layout import (
     BORN_HOST_POSITION,
@@ -18,7 +19,7 @@ from emberq.record.layout import (
 )
 from emberq.record.system_flag import BORN_HOST_IPV6
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ENTRY, FILLER_RECORD_SIZE, ConsumeQueue
+from emberq.store.consume_queue import ENTRY, ConsumeQueue
 
 _LONG = Layout(">q")
 _HEAD_SIZE = 80  # size to store timestamp, whatever the hosts

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from emberq.errors import StoreError, StoreFailed
+from emberq.kernel.queue_entries import EntryFilter
 from emberq.record.host import PackedHost
 from emberq.record.layout import BytesLike
 from emberq.store.admission import Admission
@@ -27,7 +28,7 @@ from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_recovery import cut_to_log_end
 from emberq.store.queue_removal import QueueRemoval
 from emberq.store.queue_table import QueueTable
-from emberq.store.reader import EntryFilter, QueueReader, ReadLimits
+from emberq.store.reader import QueueReader, ReadLimits
 from emberq.store.recovery import Progress, Recovered, Recovery, dispatched_from
 from emberq.store.results import ReadResult
 from emberq.store.tag_codes import TagCodes
@@ -48,7 +49,7 @@ class MessageStore:
     `schedule` runs a call at the end of that loop's turn and `schedule_from_thread` does so from
     another thread; without them dispatch happens at once and waiters are served by `poll`.
 
-    `put` and `put_batch` are those of `MessageWriter`, without a call in between.
+    The calls to put messages are those of `MessageWriter`, without another in between.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class MessageStore:
         self._lock: DirectoryLock | None = None
         self.put = self._writer.put
         self.put_batch = self._writer.put_batch
+        self.put_encoded_batch = self._writer.put_encoded_batch
         self.when_durable = self.durability.when_durable
         self.poll = self.durability.poll
         self.dispatch_now = self._turn.dispatch_now

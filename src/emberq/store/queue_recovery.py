@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from struct import Struct as Layout
 
+from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_RECORD_SIZE, ConsumeQueue
+from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from emberq.store.log_scan import LogScan
 from emberq.store.queue_files import QueueFiles
 

@@ -5,18 +5,21 @@ with its queue entry and its checksum first; a damaged message is skipped and re
 """
 
 import logging
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+from collections.abc import Collection
 
 from msgspec import Struct
 
+from emberq.kernel import choose_entries
+from emberq.kernel.queue_entries import EntryFilter, Wanted
 from emberq.record.layout import SIZE_AND_MAGIC, BytesLike
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ENTRY, FILLER_RECORD_SIZE, ConsumeQueue
+from emberq.store.consume_queue import ENTRY, ConsumeQueue
 from emberq.store.record_check import is_record_of
 from emberq.store.results import ReadResult, ReadStatus
 
 log = logging.getLogger(__name__)
+
+__all__ = ["EntryFilter", "QueueReader", "ReadLimits", "tag_filter"]
 
 # Entries looked at in one read, whatever the filter: 16,000 bytes of them, as official brokers do.
 SCAN_ENTRIES_MIN = 800
@@ -25,8 +28,6 @@ _TAG_MASK = 0xFFFFFFFF
 DAMAGES_REMEMBERED_MAX = 1_000
 # A damaged entry may name any size: above this the record itself is asked first.
 SIZE_BELIEVED_MAX_BYTES = 1024 * 1024
-
-EntryFilter = Callable[[int], bool]
 
 
 class ReadLimits(Struct, frozen=True, kw_only=True):
@@ -49,14 +50,6 @@ def tag_filter(codes: Collection[int]) -> EntryFilter:
         return tag_code & _TAG_MASK in wanted
 
     return accepts
-
-
-class _Wanted(NamedTuple):
-    """A message that an entry leads to."""
-
-    queue_offset: int
-    log_offset: int
-    size: int
 
 
 class QueueReader:
@@ -130,7 +123,7 @@ class QueueReader:
             status = ReadStatus.MESSAGE_WAS_REMOVING
         else:
             status = ReadStatus.NO_MATCHED_MESSAGE
-        is_behind = bool(wanted) and self._log.end - wanted[-1].log_offset > self.memory_bytes
+        is_behind = bool(wanted) and self._log.end - wanted[-1][1] > self.memory_bytes
         return ReadResult(
             status,
             next_offset,
@@ -144,45 +137,25 @@ class QueueReader:
 
     def _choose(
         self, offset: int, content: bytes, limits: ReadLimits, accepts: EntryFilter | None
-    ) -> tuple[list[_Wanted], int, bool]:
+    ) -> tuple[list[Wanted], int, bool]:
         """The entries to serve, the offset to go on at, and whether deleted ones were passed."""
-        wanted: list[_Wanted] = []
-        size_taken = 0
-        was_removed = False
-        next_offset = offset
-        log_min, log_end, last = self._log.min_offset, self._log.end, -1
-        segment_size = self._log.segment_size
+        commit_log = self._log
         count_max, size_max = limits.count_max, limits.size_max_bytes
-        if content and log_end - ENTRY.unpack_from(content)[0] > self.memory_bytes:
+        if content and commit_log.end - ENTRY.unpack_from(content)[0] > self.memory_bytes:
             count_max = min(count_max, limits.count_max_on_disk)
             size_max = min(size_max, limits.size_max_bytes_on_disk)
-        for log_offset, size, tag_code in ENTRY.iter_unpack(content):
-            if log_offset < log_min or size == FILLER_RECORD_SIZE:
-                was_removed = True
-                next_offset += 1
-                continue
-            if log_offset == last:
-                # A hole in the queue leads to the message behind it, which must not come twice.
-                wanted[-1] = _Wanted(next_offset, log_offset, size)
-                next_offset += 1
-                continue
-            if wanted and (len(wanted) >= count_max or size_taken + size > size_max):
-                break
-            next_offset += 1
-            if accepts is not None and not accepts(tag_code):
-                continue
-            if (
-                size <= 0
-                or log_offset + size > log_end
-                or (log_offset % segment_size + size > segment_size)
-            ):
-                continue  # a damaged entry
-            wanted.append(_Wanted(next_offset - 1, log_offset, size))
-            last = log_offset
-            size_taken += size
-        return wanted, next_offset, was_removed
+        return choose_entries(
+            content,
+            offset,
+            count_max,
+            size_max,
+            commit_log.min_offset,
+            commit_log.end,
+            commit_log.segment_size,
+            accepts,
+        )
 
-    def _parts(self, wanted: list[_Wanted], *, may_wait: bool) -> list[BytesLike] | None:
+    def _parts(self, wanted: list[Wanted], *, may_wait: bool) -> list[BytesLike] | None:
         """Bytes of messages; those that lie back to back in one part."""
         parts: list[BytesLike] = []
         for log_offset, size in _ranges(wanted):
@@ -193,18 +166,18 @@ class QueueReader:
         return parts
 
     def _checked_parts(
-        self, queue: ConsumeQueue, wanted: list[_Wanted], *, may_wait: bool
+        self, queue: ConsumeQueue, wanted: list[Wanted], *, may_wait: bool
     ) -> list[BytesLike] | None:
         """The same for entries that come from disk; damaged messages leave `wanted`."""
         parts: list[BytesLike] = []
-        intact: list[_Wanted] = []
+        intact: list[Wanted] = []
         for run in _runs(wanted):
             content = self._run_bytes(run, may_wait=may_wait)
             if content is None:
                 return None
-            start = run[0].log_offset
+            start = run[0][1]
             is_crc_checked = start < self.verified_from
-            good: list[_Wanted] = []
+            good: list[Wanted] = []
             for message in run:
                 queue_offset, log_offset, size = message
                 record = content[log_offset - start : log_offset - start + size]
@@ -219,10 +192,10 @@ class QueueReader:
         wanted[:] = intact
         return parts
 
-    def _run_bytes(self, run: list[_Wanted], *, may_wait: bool) -> memoryview | None:
+    def _run_bytes(self, run: list[Wanted], *, may_wait: bool) -> memoryview | None:
         """The bytes of messages that lie back to back; less if an entry asks for nonsense."""
-        start, last = run[0].log_offset, run[-1]
-        size = last.log_offset + last.size - start
+        start = run[0][1]
+        size = run[-1][1] + run[-1][2] - start
         if len(run) == 1 and size > SIZE_BELIEVED_MAX_BYTES:
             head = self.record_bytes(start, SIZE_AND_MAGIC.size, may_wait=may_wait)
             if head is None:
@@ -244,16 +217,17 @@ class QueueReader:
             return False
         return bool(self.record_bytes(log_offset, size, may_wait=False))
 
-    def _report(self, queue: ConsumeQueue, message: _Wanted) -> None:
-        if message.log_offset in self._damages or len(self._damages) >= DAMAGES_REMEMBERED_MAX:
+    def _report(self, queue: ConsumeQueue, message: Wanted) -> None:
+        queue_offset, log_offset, _ = message
+        if log_offset in self._damages or len(self._damages) >= DAMAGES_REMEMBERED_MAX:
             return
-        self._damages.add(message.log_offset)
+        self._damages.add(log_offset)
         log.error(
             "message_damaged topic=%s queue=%d offset=%d log_offset=%d",
             queue.topic,
             queue.queue_id,
-            message.queue_offset,
-            message.log_offset,
+            queue_offset,
+            log_offset,
         )
 
     def bytes_at(self, log_offset: int, size: int) -> bytes | None:
@@ -288,7 +262,7 @@ class QueueReader:
         return parts
 
 
-def _ranges(wanted: list[_Wanted]) -> list[tuple[int, int]]:
+def _ranges(wanted: list[Wanted]) -> list[tuple[int, int]]:
     """Log offsets and sizes, one for messages that lie back to back."""
     ranges: list[tuple[int, int]] = []
     start = end = -1
@@ -303,9 +277,9 @@ def _ranges(wanted: list[_Wanted]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _runs(wanted: list[_Wanted]) -> list[list[_Wanted]]:
+def _runs(wanted: list[Wanted]) -> list[list[Wanted]]:
     """Messages that lie back to back; one whose size is hard to believe is a run of its own."""
-    runs: list[list[_Wanted]] = []
+    runs: list[list[Wanted]] = []
     end = -1
     for message in wanted:
         _, log_offset, size = message

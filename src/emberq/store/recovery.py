@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from emberq.errors import RecordError
+from emberq.kernel.stored_properties import find_delay, find_keys, find_tags, find_unique_key
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
@@ -17,7 +18,6 @@ from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_order import QueueLacksRecords, QueueOrder
 from emberq.store.queue_recovery import cut_back, cut_to_log_end, is_entry_of, recover_queue
 from emberq.store.queue_table import QueueTable
-from emberq.store.stored_properties import find_delay, find_keys, find_tags, find_unique_key
 from emberq.store.tag_codes import SCHEDULE_TOPIC, TagCodes
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from emberq.store.admission import Admission
 from emberq.store.commit_log import CommitLog
-from emberq.store.dispatch import Dispatched, Dispatcher
+from emberq.store.dispatch import Dispatched, DispatchedBatch, Dispatcher
 from emberq.store.key_index import UNWRITTEN_MAX_BYTES, KeyIndex
 
 # Half of what the index takes before it refuses: a turn's messages must still fit.
@@ -32,6 +32,7 @@ class TurnDispatch:
         self._log_listeners: list[Callable[[int], None]] = []
         self.records: list[Dispatched] = []
         self.is_scheduled = False
+        self._has_taken_batch = False
 
     def schedule(self) -> None:
         """Have `dispatch_now` called when the turn ends."""
@@ -44,14 +45,28 @@ class TurnDispatch:
     def dispatch_now(self) -> None:
         """Bring queues and index up to the end of the log, and tell listeners."""
         self.is_scheduled = False
-        if not self.records:
+        if not self.records and not self._has_taken_batch:
             return
-        records, self.records = self.records, []
-        self._dispatcher.apply(records)
+        self._take_records()
+        self._has_taken_batch = False
+        self._dispatcher.tell()
         if self._index is not None and self._index.unwritten_bytes > INDEX_BUSY_BYTES:
             # The flusher cannot keep up: producers must wait, as for a busy page cache.
             self._admission.is_index_busy = True
         self.tell_log_end()
+
+    def take_batch(self, batch: DispatchedBatch) -> None:
+        """Dispatch a batch: it is worth a call of its own. Listeners hear when the turn ends."""
+        self._take_records()
+        self._dispatcher.take_batch(batch)
+        self._has_taken_batch = True
+        if not self.is_scheduled:
+            self.schedule()
+
+    def _take_records(self) -> None:
+        if self.records:
+            records, self.records = self.records, []
+            self._dispatcher.take(records)
 
     def on_log_grown(self, listener: Callable[[int], None]) -> None:
         """Call `listener(end)` when the log has grown, once per turn."""

@@ -417,8 +417,8 @@ def test_records_of_a_read_lie_in_as_few_parts_as_possible(tmp_path: Path) -> No
 def test_messages_of_a_batch_have_their_own_tags_and_keys(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         messages = [
-            NewMessage(body=b"a", properties=b"TAGS\x01A\x02", tags="A", keys="ka"),
-            NewMessage(body=b"b", properties=b"TAGS\x01B\x02", tags="B", keys="kb"),
+            NewMessage(body=b"a", properties=b"TAGS\x01A\x02KEYS\x01ka\x02"),
+            NewMessage(body=b"b", properties=b"TAGS\x01B\x02KEYS\x01kb\x02"),
         ]
         result = store.put_batch(TOPIC, 0, messages, born_host=HOST)
         assert store.index is not None

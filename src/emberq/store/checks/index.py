@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from operator import ne
 
+from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
 from emberq.record.properties import find_stored_property
 from emberq.record.string_hash import index_hash
 from emberq.record.system_flag import TransactionType
 from emberq.store.checks.damage import DamagedRanges
 from emberq.store.checks.findings import Finding, FindingKind, Findings
 from emberq.store.index_layout import IndexHeader, IndexShape
-from emberq.store.key_hashes import KEYS_AT_ONCE_MAX, index_hashes
 from emberq.store.view.directory import StoreView
 from emberq.store.view.index import IndexFileView
 from emberq.store.view.walk import LogRecord

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from emberq.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_RECORD_SIZE
+from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
+from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
 from emberq.store.view.files import FileChain, PlacedFile, ReadOnlyFiles
 
 Entry = tuple[int, int, int]  # log offset, record size, tag code

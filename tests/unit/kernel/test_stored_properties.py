@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emberq.kernel.stored_properties import find_keys, find_tags, find_unique_key
 from emberq.record.properties import find_stored_property
-from emberq.store.stored_properties import find_keys, find_tags, find_unique_key
 
 PIECES = st.sampled_from([b"TAGS", b"KEYS", b"UNIQ_KEY", b"\1", b"\2", b"a", b"\xc3\xa9", b"\xff"])
 

@@ -16,6 +16,10 @@ KEYS_AT_ONCE_MAX = 64
 KEY_LENGTH_MAX = 64  # longer keys, and keys that are not ASCII, are hashed one at a time
 STARTS_CACHED_MAX = 16_384  # pairs of topic and key length
 
+TAG_MARK = "T#"  # brokers since 5.5 also index the tag, as the key `T#` and the tag
+TAG_HASHES_CACHED_MAX = 4096
+TAG_LENGTH_CACHED_MAX = 128
+
 _BELOW_WHICH_ONE_AT_A_TIME_IS_FASTER = 3
 _COUNT_STEP = 8  # plans are made for multiples of this many keys, to have few of them
 _WIDTHS = (8, 16, 32, 64)
@@ -66,6 +70,29 @@ def index_hashes(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
         number if (number := start + hashed & _UNSIGNED) < _NEGATIVE_MIN else -number & _POSITIVE
         for start, hashed in zip(starts, hashes, strict=True)
     ]
+
+
+def hash_into(
+    hashes: list[int], places: Sequence[int], topics: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Put the hash of each topic and key, of which there may be any number, into its place."""
+    for at in range(0, len(keys), KEYS_AT_ONCE_MAX):
+        behind = at + KEYS_AT_ONCE_MAX
+        found = index_hashes(topics[at:behind], keys[at:behind])
+        for place, key_hash in zip(places[at:behind], found, strict=True):
+            hashes[place] = key_hash
+
+
+def tag_index_hash(topic: str, tag: str) -> int:
+    """The hash under which a tag is indexed. Tags repeat, so it is computed once."""
+    if len(tag) > TAG_LENGTH_CACHED_MAX:
+        return index_hash(f"{topic}#{TAG_MARK}{tag}")
+    return _short_tag_index_hash(topic, tag)
+
+
+@lru_cache(maxsize=TAG_HASHES_CACHED_MAX)
+def _short_tag_index_hash(topic: str, tag: str) -> int:
+    return index_hash(f"{topic}#{TAG_MARK}{tag}")
 
 
 def _with_odd_keys(topics: Sequence[str], keys: Sequence[str]) -> list[int]:

@@ -1,6 +1,6 @@
+from emberq.kernel import key_hashes
+from emberq.kernel.key_hashes import KEY_LENGTH_MAX, KEYS_AT_ONCE_MAX, index_hashes
 from emberq.record.string_hash import index_hash
-from emberq.store import key_hashes
-from emberq.store.key_hashes import KEY_LENGTH_MAX, KEYS_AT_ONCE_MAX, index_hashes
 
 
 def one_at_a_time(topics: list[str], keys: list[str]) -> list[int]:

@@ -18,7 +18,7 @@ from emberq.protocol.bodies.offsets import ConsumerStatus
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import RESPONSE_BIT, Command, answer, new_request
 from emberq.protocol.header_fields import to_fields
-from emberq.protocol.headers.groups import ConsumeMessageDirectly, GetConsumerRunningInfo
+from emberq.protocol.headers.groups import ConsumeMessageDirectly
 from emberq.protocol.headers.reset_offset import (
     GetConsumerStatusFromClient,
     InvokeBrokerToGetConsumerStatus,
@@ -34,6 +34,8 @@ CALL_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 # Clients of one group that are asked for their status at the same time.
 STATUS_CALLS_MAX = 64
+# What official brokers put into an answer whose code nobody set.
+CODE_NOT_SET_REMARK = "not set any response code"
 
 
 class ClientCallHandlers:
@@ -57,16 +59,17 @@ class ClientCallHandlers:
         self._status_timeout_s = status_timeout_s
 
     def add_to(self, registry: HandlerRegistry) -> None:
-        registry.add_typed(GetConsumerRunningInfo, self.get_running_info)
+        registry.add(RequestCode.GET_CONSUMER_RUNNING_INFO, self.get_running_info)
         registry.add_typed(ConsumeMessageDirectly, self.consume_directly)
         registry.add_typed(InvokeBrokerToGetConsumerStatus, self.get_status)
 
-    async def get_running_info(self, request: Request[GetConsumerRunningInfo]) -> Command:
-        header, command = request.header, request.command
+    async def get_running_info(self, command: Command, connection: Connection) -> Command:
+        """Without a typed header, for a question without a client id gets an answer too."""
         fields = dict(command.fields or {})
-        return await self._pass_on(
-            command, fields, command.body, header.consumer_group, header.client_id
-        )
+        group, client_id = fields.get("consumerGroup"), fields.get("clientId")
+        if group is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "a consumer group is missing")
+        return await self._pass_on(command, fields, command.body, group, client_id)
 
     async def consume_directly(self, request: Request[ConsumeMessageDirectly]) -> Command:
         header, command = request.header, request.command
@@ -112,7 +115,8 @@ class ClientCallHandlers:
             for member, offsets in zip(members, found, strict=True):
                 if offsets is not None:
                     table[member.client_id] = offsets
-        return answer(request.command, body=encode_body(ConsumerStatus(by_client=table)))
+        body = encode_body(ConsumerStatus(by_client=table))
+        return answer(request.command, remark=CODE_NOT_SET_REMARK, body=body)
 
     async def _status_of(
         self, member: Member, fields: dict[str, str]

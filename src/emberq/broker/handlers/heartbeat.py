@@ -24,7 +24,7 @@ from emberq.protocol.bodies.groups import ClientCheck, ConsumerIds
 from emberq.protocol.bodies.heartbeat import ConsumerPresence, Heartbeat, with_own_tag_codes
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
-from emberq.protocol.headers.groups import GetConsumerListByGroup, UnregisterClient
+from emberq.protocol.headers.groups import GetConsumerListByGroup
 from emberq.protocol.languages import Language
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry, Request
@@ -95,7 +95,7 @@ class HeartbeatHandlers:
     def add_to(self, registry: HandlerRegistry) -> None:
         wait_max_ms = float(self._config().wait_time_mills_in_heartbeat_queue)
         registry.add(RequestCode.HEART_BEAT, self.heartbeat, wait_max_ms=wait_max_ms)
-        registry.add_typed(UnregisterClient, self.unregister)
+        registry.add(RequestCode.UNREGISTER_CLIENT, self.unregister)
         registry.add_typed(GetConsumerListByGroup, self.list_members)
         registry.add(RequestCode.CHECK_CLIENT_CONFIG, self.check_client)
 
@@ -132,13 +132,15 @@ class HeartbeatHandlers:
         self._remember(connection, digest, client, beat, seen)
         return _heartbeat_answer(command, is_changed=is_changed)
 
-    def unregister(self, request: Request[UnregisterClient]) -> Command:
-        header, connection = request.header, request.connection
-        if header.producer_group is not None:
-            self._producers.unregister(header.producer_group, connection)
-        if header.consumer_group is not None:
-            self._consumers.unregister(header.consumer_group, connection)
-        return answer(request.command, fields={})
+    def unregister(self, command: Command, connection: Connection) -> Command:
+        """It is the connection that leaves a group, whatever client id it names or does not."""
+        fields = command.fields or {}
+        producer_group, consumer_group = fields.get("producerGroup"), fields.get("consumerGroup")
+        if producer_group is not None:
+            self._producers.unregister(producer_group, connection)
+        if consumer_group is not None:
+            self._consumers.unregister(consumer_group, connection)
+        return answer(command, fields={})
 
     def list_members(self, request: Request[GetConsumerListByGroup]) -> Command:
         name = request.header.consumer_group

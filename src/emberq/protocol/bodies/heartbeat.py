@@ -34,7 +34,7 @@ class ProducerPresence(Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):
-    client_id: str = field(name="clientID")
+    client_id: str = field(name="clientID", default="")
     consumers: list[ConsumerPresence] = field(name="consumerDataSet", default_factory=list)
     fingerprint: int = field(name="heartbeatFingerprint", default=0)
     producers: list[ProducerPresence] = field(name="producerDataSet", default_factory=list)

@@ -142,7 +142,12 @@ async def test_a_client_that_is_not_there_cannot_be_asked() -> None:
         RequestCode.CONSUME_MESSAGE_DIRECTLY, consumerGroup="G", msgId=MESSAGE_ID
     )
 
+    unnamed = await calls.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, consumerGroup="G")
+    empty = await calls.ask(RequestCode.GET_CONSUMER_RUNNING_INFO)
+
     assert (got.code, got.remark) == (1, "The Consumer <G> <other> not online")
+    assert (unnamed.code, unnamed.remark) == (1, "The Consumer <G> <null> not online")
+    assert empty.code == 1
     assert (nameless.code, nameless.remark) == (1, "The Consumer <G> <null> not online")
 
 
@@ -220,7 +225,7 @@ async def test_the_status_of_all_clients_is_gathered_from_those_that_answer(
     got = await calls.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, topic="T", group="G")
 
     body: Any = read_json(got.body)
-    assert got.code == 0
+    assert (got.code, got.remark) == (0, "not set any response code")
     assert sorted(body["consumerTable"]) == ["a", "b"]
     assert list(body["consumerTable"]["a"].values()) == [5]
     [call] = peer.sent

@@ -295,6 +295,15 @@ async def test_fingerprints_are_forgotten_above_their_limit(
     assert (answer.fields or {})["IS_SUB_CHANGE"] == "false"
 
 
+async def test_a_heartbeat_of_nobody_says_nothing_and_is_answered() -> None:
+    broker = Broker()
+
+    answer = await ask(broker.registry, Peer(), RequestCode.HEART_BEAT, body=b"{}")
+
+    assert answer.code == 0
+    assert answer.fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+
+
 async def test_too_many_groups_in_one_heartbeat_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -312,7 +321,6 @@ async def test_too_many_groups_in_one_heartbeat_are_refused(
     [
         b"",
         b"[",
-        b"{}",
         json.dumps(
             {"clientID": "c", "consumerDataSet": [{"groupName": "G", "subscriptionDataSet": [{}]}]}
         ).encode(),

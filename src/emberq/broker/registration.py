@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from ssl import SSLContext
 
 from msgspec.structs import replace
 
@@ -59,12 +60,13 @@ class Registration:
         topics: Topics,
         config: Callable[[], BrokerConfig],
         addresses: BrokerAddresses,
-        endpoint: Endpoint | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         self._topics = topics
         self._config = config
         self._addresses = addresses
-        self._endpoint = endpoint or Endpoint()
+        self._tls = tls
+        self._endpoint = Endpoint()
         self._links = [_Link(address, self) for address in config().name_servers]
 
     async def start(self) -> None:
@@ -147,7 +149,7 @@ class Registration:
 
     async def connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
-        return await connect(host.strip("[]"), int(port), self._endpoint)
+        return await connect(host.strip("[]"), int(port), self._endpoint, tls=self._tls)
 
     @property
     def timeout_s(self) -> float:

@@ -30,7 +30,7 @@ from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.server import bound_socket, listening_on
-from emberq.remoting.tls import ServerTls
+from emberq.remoting.tls import ServerTls, client_context
 from emberq.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,8 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         )
         consumers, producers = Consumers(), Producers()
         locks = OrderLocks(config.rebalance_lock_max_live_time)
-        registration = Registration(topics, lambda: settings.config, addresses)
+        name_server_tls = client_context(loaded.tls) if loaded.tls.is_client_enabled else None
+        registration = Registration(topics, lambda: settings.config, addresses, name_server_tls)
         _keep_files(topics, groups, files, persistence)
         if topics.version != stored_topics.data_version:
             persistence.mark("topics")

@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 
 define HELP
 make setup         complete .venv (LAYERS="server dev"; further layers: spark, docs)
-make run           start the name server on port 9876
+make run           start a name server (9876) and a broker (10911)
 make demo          a tour of what EmberQ can do, in one terminal
 make test          all tests that need only Python
 make lint          ruff, mypy and the import rules
@@ -39,7 +39,7 @@ setup:
 
 run:
 	$(SETUP) server
-	@$(BIN)/emberq namesrv
+	@$(BIN)/emberq standalone
 
 demo:
 	$(SETUP) server

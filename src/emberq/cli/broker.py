@@ -43,6 +43,7 @@ IMPORTANT_KEYS = (
 )
 @click.option("-p", "--print", "prints", is_flag=True, help="Print every effective key and exit.")
 @click.option("-m", "--print-important", is_flag=True, help="Print the important keys and exit.")
+@click.option("--host", metavar="IP", help="Listen on this address and tell clients to come there.")
 @click.option("--port", type=int, metavar="PORT", help="Listen here instead of listenPort (10911).")
 @click.option(
     "--store",
@@ -50,6 +51,9 @@ IMPORTANT_KEYS = (
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Keep messages here instead of storePathRootDir (~/store).",
+)
+@click.option(
+    "--stop-with-stdin", is_flag=True, help="Stop when standard input ends; supervisors use it."
 )
 @click.option("--strict-config", is_flag=True, help="Refuse to start with unknown keys.")
 @click.option(
@@ -64,8 +68,10 @@ def broker(
     namesrv_addr: str | None,
     prints: bool,
     print_important: bool,
+    host: str | None,
     port: int | None,
     store_path: Path | None,
+    stop_with_stdin: bool,
     strict_config: bool,
     log_level: str,
 ) -> None:
@@ -75,6 +81,8 @@ def broker(
     """
     options = {
         "namesrvAddr": namesrv_addr,
+        "bindAddress": host,
+        "brokerIP1": host,
         "listenPort": None if port is None else str(port),
         "storePathRootDir": None if store_path is None else str(store_path.absolute()),
     }
@@ -92,7 +100,7 @@ def broker(
         log.info("config %s", note)
     raise_descriptor_limit()
     try:
-        run(_serve(loaded))
+        run(_serve(loaded, stop_with_stdin=stop_with_stdin))
     except OSError as error:
         raise StoreError(f"{loaded.store.root}: {error.strerror or error}") from error
 
@@ -105,8 +113,8 @@ def _print_keys(loaded: LoadedConfig, *, important_only: bool) -> None:
         click.echo(f"{name}={values.get(name, '')}")
 
 
-async def _serve(loaded: LoadedConfig) -> None:
-    stopped = stop_requested()
+async def _serve(loaded: LoadedConfig, *, stop_with_stdin: bool) -> None:
+    stopped = stop_requested(with_stdin=stop_with_stdin)
     async with running_broker(loaded) as running:
         collect_garbage_as_server()
         name_servers = loaded.config.namesrv_addr

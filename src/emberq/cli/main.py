@@ -12,6 +12,7 @@ from emberq.errors import EmberqError
 COMMANDS = {
     "broker": ("emberq.cli.broker:broker", "Start a broker."),
     "namesrv": ("emberq.cli.namesrv:namesrv", "Start a name server."),
+    "standalone": ("emberq.cli.standalone:standalone", "Start a name server and brokers here."),
     "store": ("emberq.cli.store:store", "Look into a store directory."),
 }
 

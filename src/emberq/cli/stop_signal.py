@@ -1,11 +1,13 @@
 """How a server learns that it should stop."""
 
 import asyncio
+import os
 import signal
+import sys
 
 
-def stop_requested() -> asyncio.Event:
-    """An event that is set by Ctrl-C or a request to terminate."""
+def stop_requested(*, with_stdin: bool = False) -> asyncio.Event:
+    """An event that is set by Ctrl-C, a request to terminate, or the end of standard input."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -13,4 +15,22 @@ def stop_requested() -> asyncio.Event:
             loop.add_signal_handler(name, stopped.set)
         except NotImplementedError:  # Windows: Ctrl-C ends the process
             break
+    if with_stdin:
+        _watch_stdin(stopped)
     return stopped
+
+
+def _watch_stdin(stopped: asyncio.Event) -> None:
+    """Who started us holds the other end: when it is gone, so is the reason to run."""
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(descriptor, 4096):
+            loop.remove_reader(descriptor)
+            stopped.set()
+
+    try:
+        loop.add_reader(descriptor, read)
+    except NotImplementedError:  # Windows' loop watches sockets only
+        return

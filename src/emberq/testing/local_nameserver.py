@@ -1,21 +1,16 @@
 """A real name server for tests: the program itself, on a free port, in a home of its own."""
 
-import os
 import re
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from ssl import SSLContext
-from threading import Timer
 from typing import Any
 
 from msgspec import Struct
 
 from emberq.config_file import to_file
-from emberq.errors import EmberqError
 from emberq.model.data_version import DataVersion
 from emberq.model.topic import TopicConfig
 from emberq.protocol.bodies.registration import RegisterBrokerBody, encode_registration
@@ -26,9 +21,8 @@ from emberq.protocol.versions import CURRENT
 from emberq.remoting.client import connect
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
+from emberq.testing.local_process import LocalProcess, run_program
 
-BOOT_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
 CALL_TIMEOUT_S = 10.0
 BOOT_LINE = re.compile(r"The Name Server boot success\. serializeType=JSON, address (\S+):(\d+)\n")
 
@@ -36,11 +30,15 @@ BOOT_LINE = re.compile(r"The Name Server boot success\. serializeType=JSON, addr
 class LocalNameServer:
     """A running name server process."""
 
-    def __init__(self, process: "subprocess.Popen[str]", host: str, port: int, home: Path) -> None:
-        self.process = process
-        self.host = host
-        self.port = port
+    def __init__(self, program: LocalProcess, home: Path) -> None:
+        self.program = program
         self.home = home
+        self.host = program.ready[1]
+        self.port = int(program.ready[2])
+
+    @property
+    def process(self) -> "subprocess.Popen[str]":
+        return self.program.process
 
     @property
     def address(self) -> str:
@@ -56,20 +54,15 @@ class LocalNameServer:
 
     def log(self) -> str:
         """What it wrote to stderr so far."""
-        return _log_file(self.home).read_text()
+        return self.program.log()
 
     def stop(self) -> int:
         """Ask it to stop and wait; returns its exit code."""
-        return self._end(signal.SIGTERM)
+        return self.program.stop()
 
     def kill(self) -> int:
         """End it as a crash does, without a word."""
-        return self._end(getattr(signal, "SIGKILL", signal.SIGTERM))
-
-    def _end(self, how: signal.Signals) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        return self.process.wait(STOP_TIMEOUT_S)
+        return self.program.kill()
 
 
 @contextmanager
@@ -93,28 +86,14 @@ def run_name_server(
     file = _config_file(home)
     if not file.exists():
         file.write_bytes(to_file({"bindAddress": "127.0.0.1", **(config or {})}))
-    command = [sys.executable, "-m", "emberq", "namesrv", "-c", str(file), "--port", str(port)]
-    with (
-        _log_file(home).open("a") as log,
-        subprocess.Popen(
-            [*command, *options],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "HOME": str(home), **(environment or {})},
-            **popen,
-        ) as process,
-    ):
-        try:
-            host, listen_port = _wait_until_ready(process, home)
-            yield LocalNameServer(process, host, listen_port, home)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    with run_program(
+        ["namesrv", "-c", str(file), "--port", str(port), *options],
+        BOOT_LINE,
+        log_file=home / "namesrv.log",
+        environment={"HOME": str(home), **(environment or {})},
+        **popen,
+    ) as program:
+        yield LocalNameServer(program, home)
 
 
 class Broker(Struct, frozen=True, kw_only=True):
@@ -190,25 +169,5 @@ async def connected(
         await connection.closed
 
 
-def _wait_until_ready(process: "subprocess.Popen[str]", home: Path) -> tuple[str, int]:
-    assert process.stdout is not None
-    # Killing a program that says nothing ends the read below.
-    alarm = Timer(BOOT_TIMEOUT_S, process.kill)
-    alarm.start()
-    try:
-        line = process.stdout.readline()
-    finally:
-        alarm.cancel()
-    ready = BOOT_LINE.fullmatch(line)
-    if ready is None:
-        process.kill()
-        raise EmberqError(f"the name server did not start: {line}{_log_file(home).read_text()}")
-    return ready[1], int(ready[2])
-
-
 def _config_file(home: Path) -> Path:
     return home / "namesrv.conf"
-
-
-def _log_file(home: Path) -> Path:
-    return home / "namesrv.log"

@@ -72,7 +72,7 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
         ):
             server.stop()
 
-    said = str(caught.value).removeprefix("the name server did not start: ")
+    said = str(caught.value).removeprefix("emberq did not start: ")
     assert said.startswith(f"emberq: cannot listen on 127.0.0.1:{port}: ")
     assert said.lower().endswith("address already in use\n")
     assert said.count("\n") == 1

@@ -12,13 +12,15 @@ from emberq.broker.addresses import BrokerAddresses, announced_addresses
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.config import VIP_PORT_DISTANCE, BrokerConfig, LoadedConfig
 from emberq.broker.departures import Departures
+from emberq.broker.filters.group_filters import GroupFilters
+from emberq.broker.filters.sql import compile_sql
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
 from emberq.broker.handlers.heartbeat import HeartbeatHandlers
 from emberq.broker.handlers.locks import LockHandlers
-from emberq.broker.members import Consumers
-from emberq.broker.metadata_files import MetadataFiles
+from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
+from emberq.broker.metadata_files import FilterTable, MetadataFiles
 from emberq.broker.order_locks import OrderLocks
 from emberq.broker.persistence import Persistence
 from emberq.broker.producers import Producers
@@ -38,6 +40,7 @@ log = logging.getLogger(__name__)
 # How often waiters of the store whose time is over are looked for.
 STORE_POLL_INTERVAL_S = 0.25
 RECOVERY_LOG_INTERVAL_S = 5.0
+FILTERS_SAVE_INTERVAL_S = 10.0
 # A service that failed begins again after this.
 SERVICE_RESTART_S = 1.0
 
@@ -53,6 +56,7 @@ class RunningBroker(Struct, frozen=True, kw_only=True):
     consumers: Consumers
     producers: Producers
     locks: OrderLocks
+    filters: GroupFilters
     persistence: Persistence
     registration: Registration
     endpoint: Endpoint
@@ -94,9 +98,11 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         )
         consumers, producers = Consumers(), Producers()
         locks = OrderLocks(config.rebalance_lock_max_live_time)
+        filters = GroupFilters(now_ms(), files.filters.load())
         name_server_tls = client_context(loaded.tls) if loaded.tls.is_client_enabled else None
         registration = Registration(topics, lambda: settings.config, addresses, name_server_tls)
         _keep_files(topics, groups, files, persistence)
+        _keep_filters(filters, consumers, files, persistence)
         if topics.version != stored_topics.data_version:
             persistence.mark("topics")
         topics.on_change(registration.topics_changed)
@@ -127,8 +133,8 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
             producers=producers,
             topics=topics,
             groups=groups,
-            filters=None,
-            compile_filter=lambda expression: None,
+            filters=filters,
+            compile_filter=compile_sql,
             config=lambda: settings.config,
             now_ms=now_ms,
             steady_ms=steady_ms,
@@ -174,6 +180,7 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
             consumers=consumers,
             producers=producers,
             locks=locks,
+            filters=filters,
             persistence=persistence,
             registration=registration,
             endpoint=endpoint,
@@ -220,6 +227,23 @@ def _keep_files(
     groups_changed = persistence.add("groups", files.groups, groups.table)
     topics.on_change(lambda _: topics_changed())
     groups.on_change(lambda _: groups_changed())
+
+
+def _keep_filters(
+    filters: GroupFilters, consumers: Consumers, files: MetadataFiles, persistence: Persistence
+) -> None:
+    """Filters die with the last member of their group; what is dead for long is not stored."""
+
+    def snapshot() -> FilterTable:
+        filters.clean(now_ms())
+        return filters.table()
+
+    def group_changed(group: ConsumerGroup, event: GroupEvent) -> None:
+        if event is GroupEvent.EMPTIED:
+            filters.group_gone(group.name, now_ms())
+
+    filters.on_change(persistence.add("filters", files.filters, snapshot, FILTERS_SAVE_INTERVAL_S))
+    consumers.on_change(group_changed)
 
 
 def _follow_settings(settings: Settings, topics: Topics, store: MessageStore) -> None:

@@ -1,6 +1,7 @@
 """Clients come and go over real connections, and those who stay hear of it."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,27 @@ async def test_a_closed_connection_takes_its_producer_with_it(tmp_path: Path) ->
 
         assert running.producers.groups() == []
         assert running.consumers.names() == []
+
+
+async def test_a_groups_sql_filter_lives_as_long_as_its_members(tmp_path: Path) -> None:
+    body = {
+        "clientID": "a",
+        "consumerDataSet": [
+            {
+                "groupName": "G",
+                "subscriptionDataSet": [
+                    {"topic": "T", "expressionType": "SQL92", "subString": "a > 5", "subVersion": 1}
+                ],
+            }
+        ],
+    }
+    async with broker(tmp_path) as running, clients(running, "a") as (a,):
+        await a.ask(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+        kept = running.filters.get("T", "G")
+        assert kept is not None
+        assert not kept.is_dead
+
+        a.peer.close()
+        await until(lambda: kept.is_dead)
+
+    assert b"a > 5" in (tmp_path / "store/config/consumerFilter.json").read_bytes()

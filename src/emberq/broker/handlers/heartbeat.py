@@ -73,7 +73,7 @@ class HeartbeatHandlers:
         producers: Producers,
         topics: Topics,
         groups: Groups,
-        filters: SubscriptionFilters | None,
+        filters: SubscriptionFilters,
         compile_filter: Callable[[str], object],
         config: Callable[[], BrokerConfig],
         now_ms: Callable[[], int],
@@ -205,7 +205,7 @@ class HeartbeatHandlers:
                 client.client_id,
                 len(subscriptions),
             )
-        if has_subscriptions and self._filters is not None:
+        if has_subscriptions:
             self._filters.register(name, subscriptions, self._now_ms())
         group = self._consumers.get(name)
         assert group is not None, "it was registered just now"

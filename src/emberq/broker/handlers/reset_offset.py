@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
-from emberq.broker.handlers.client_calls import check_is_new_enough
+from emberq.broker.handlers.client_calls import CODE_NOT_SET_REMARK, check_is_new_enough
 from emberq.broker.members import Consumers
 from emberq.broker.topics import Topics
 from emberq.errors import RemotingError, RequestRejected
@@ -82,11 +82,13 @@ class ResetOffsetHandlers:
             header.timestamp_ms,
             header.queue_id,
         )
+        command = request.command
         if self._config().use_server_side_reset_offset:
-            targets = await self._reset_here(header)
-        else:
-            targets = await self._reset_clients(header, is_asked_by_cpp=_is_cpp(request.command))
-        return answer(request.command, body=encode_body(self._body(header.topic, targets)))
+            body = self._body(header.topic, await self._reset_here(header))
+            return answer(command, body=encode_body(body))
+        targets = await self._reset_clients(header, is_asked_by_cpp=_is_cpp(command))
+        body = self._body(header.topic, targets)
+        return answer(command, remark=CODE_NOT_SET_REMARK, body=encode_body(body))
 
     async def _reset_here(self, header: InvokeBrokerToResetOffset) -> dict[int, int]:
         """Needs no client: the next pull of each queue is answered with its new place."""

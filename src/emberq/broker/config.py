@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.official_keys import OFFICIAL_KEYS
 from emberq.broker.order_locks import LIVE_MAX_MS_DEFAULT
 from emberq.config_file import keys_of, nearest, read_settings, to_properties
@@ -238,6 +239,7 @@ def check(config: BrokerConfig, store: StoreConfig) -> None:
     """Raises ConfigError for values that no broker can run with."""
     _check_modes(config)
     _check_numbers(config)
+    parse_delay_levels(config.message_delay_level)
     for address in config.name_servers:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:

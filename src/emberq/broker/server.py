@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,8 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Struct
 
 from emberq.broker.addresses import BrokerAddresses, announced_addresses
+from emberq.broker.appending import Appender
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.config import VIP_PORT_DISTANCE, BrokerConfig, LoadedConfig
+from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.departures import Departures
 from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.filters.sql import compile_sql
@@ -19,6 +22,7 @@ from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
 from emberq.broker.handlers.heartbeat import HeartbeatHandlers
 from emberq.broker.handlers.locks import LockHandlers
+from emberq.broker.handlers.send import SendHandler
 from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
 from emberq.broker.metadata_files import FilterTable, MetadataFiles
 from emberq.broker.order_locks import OrderLocks
@@ -26,14 +30,17 @@ from emberq.broker.persistence import Persistence
 from emberq.broker.producers import Producers
 from emberq.broker.registration import Registration
 from emberq.broker.settings import Settings
+from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.broker.topics import Topics
-from emberq.record.host import pack_host
+from emberq.record.host import pack_host, pack_ip
+from emberq.record.message_id import UniqueKeyGenerator
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.server import bound_socket, listening_on
 from emberq.remoting.tls import ServerTls, client_context
 from emberq.store.message_store import MessageStore
+from emberq.store.tag_codes import TagCodes
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +131,22 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[RunningBroker]:
         # after the last answer). Tables in files: persistence.add(name, file, snapshot, seconds).
 
         # sending: messages, send-backs, delay levels
+        statistics = BrokerStatistics(config.broker_cluster_name, is_system_topic=topics.is_system)
+        SendHandler(
+            settings=settings,
+            topics=topics,
+            groups=groups,
+            store=store,
+            store_host=pack_host(addresses.ip, addresses.port),
+            appender=Appender(store.put, parse_delay_levels(config.message_delay_level)),
+            broker_ip=addresses.ip,
+            statistics=statistics,
+            has_order_locks=lambda group: locks.has_locks(group, steady_ms()),
+            new_unique_key=UniqueKeyGenerator(
+                pack_ip(addresses.ip), os.getpid(), id(store), now_ms
+            ).next,
+            now_ms=now_ms,
+        ).add_to(registry)
 
         # receiving: pulls, filters, offsets, queries
 
@@ -198,6 +221,7 @@ async def _open_store(
         schedule=loop.call_soon,
         schedule_from_thread=loop.call_soon_threadsafe,
         now_ms=now_ms,
+        tag_codes=TagCodes(parse_delay_levels(settings.config.message_delay_level).delays_ms),
     )
     await asyncio.to_thread(store.open, _progress_log())
     try:
@@ -252,7 +276,7 @@ def _follow_settings(settings: Settings, topics: Topics, store: MessageStore) ->
 
     def apply(config: BrokerConfig) -> None:
         nonlocal before
-        store.config = settings.store
+        store.follow(settings.store)
         topics.set_auto_creation(config.auto_create_topic_enable, config.default_topic_queue_nums)
         if config.broker_permission != before.broker_permission:
             topics.new_version()

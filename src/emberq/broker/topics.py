@@ -24,6 +24,8 @@ from emberq.model.system_topics import (
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
     TIMER_TOPIC,
+    is_dead_letter_topic,
+    is_retry_topic,
     reply_topic,
 )
 from emberq.model.topic import READ_WRITE, Permission, TopicConfig
@@ -32,6 +34,8 @@ from emberq.protocol.bodies.topics import TopicTable
 __all__ = ["FORBIDDEN_TO_SEND", "TOPIC_NAME_LENGTH_MAX", "Topics", "topic_name_trouble"]
 
 TOPIC_NAME_LENGTH_MAX = 127
+# Of retries and dead letters: their names are longer than their group's.
+GROUP_TOPIC_NAME_LENGTH_MAX = 255
 # Plain numbers: a flag's name would reach files and peers.
 INHERIT = int(Permission.INHERIT)
 TEMPLATE = READ_WRITE | INHERIT
@@ -49,9 +53,20 @@ def topic_name_trouble(name: str) -> str | None:
     if not name.strip():
         return "The specified topic is blank."
     if _LEGAL_NAME.fullmatch(name) is None:
-        return "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-    if len(name) > TOPIC_NAME_LENGTH_MAX:
-        return f"The specified topic is longer than topic max length {TOPIC_NAME_LENGTH_MAX}."
+        return (
+            f"The specified topic: {name}, contains illegal characters, "
+            "allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    if is_retry_topic(name) or is_dead_letter_topic(name):
+        if len(name) > GROUP_TOPIC_NAME_LENGTH_MAX:
+            return (
+                f"The specified topic is DLQ or Retry topic: {name}, "
+                f"and it's longer than topic max length: {GROUP_TOPIC_NAME_LENGTH_MAX}"
+            )
+    elif len(name) > TOPIC_NAME_LENGTH_MAX:
+        return (
+            f"The specified topic: {name}, is longer than topic max length: {TOPIC_NAME_LENGTH_MAX}"
+        )
     return None
 
 

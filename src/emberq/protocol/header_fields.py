@@ -75,8 +75,10 @@ def _parse_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _parse_integer(text: str, kind: type[int]) -> int:
-    """As the fast path does, and as Java: plus signs and leading zeros are fine."""
+def parse_integer(text: str, kind: type[int]) -> int:
+    """As the fast path does, and as Java: plus signs and leading zeros are fine.
+
+    Raises ValueError, of which msgspec's ValidationError is one."""
     try:
         return convert(text, kind, strict=False)
     except (ValidationError, UnicodeEncodeError):
@@ -94,8 +96,8 @@ def _parse_float(text: str) -> float:
 _PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
     str: str,
     bool: _parse_boolean,
-    Int32: partial(_parse_integer, kind=Int32),
-    Int64: partial(_parse_integer, kind=Int64),
+    Int32: partial(parse_integer, kind=Int32),
+    Int64: partial(parse_integer, kind=Int64),
     float: _parse_float,
 }
 

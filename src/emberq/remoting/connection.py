@@ -15,11 +15,13 @@ from emberq.errors import (
     ConnectionClosed,
     FrameTooLarge,
     ProtocolError,
+    RecordError,
     TooManyPendingCalls,
 )
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, RESPONSE_BIT, Command, answer
 from emberq.protocol.frame import FrameDecoder, encode_head
+from emberq.record.host import UNKNOWN_HOST, PackedHost, pack_host
 from emberq.remoting import proxy_protocol
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.hooks import tell_after
@@ -75,6 +77,7 @@ class Connection(asyncio.Protocol):
         self._opened_at = self._active_at = self._loop.time()
         self.requests_in_flight = 0
         self.peer = "?"
+        self._packed_peer: PackedHost | None = None
         self.is_closed = False
         self.close_reason: str | None = None  # when it was us who hung up
         # For the owner of the handlers: what it knows about this peer.
@@ -245,6 +248,14 @@ class Connection(asyncio.Protocol):
         """Take no new bytes; requests that are here already are still answered."""
         self._is_stopping = True
         self._pause_reading()
+
+    @property
+    def packed_peer(self) -> PackedHost:
+        """The peer's address as records hold it; of what is no internet address, zeros."""
+        packed = self._packed_peer
+        if packed is None:
+            packed = self._packed_peer = _packed(self.peer)
+        return packed
 
     @property
     def waited_ms(self) -> float:
@@ -502,6 +513,14 @@ class Connection(asyncio.Protocol):
         deadline = self._pending.next_deadline()
         if deadline is not None:
             self._set_timer(deadline)
+
+
+def _packed(peer: str) -> PackedHost:
+    ip, _, port = peer.rpartition(":")
+    try:
+        return pack_host(ip.strip("[]").partition("%")[0], int(port))
+    except (RecordError, ValueError):
+        return UNKNOWN_HOST
 
 
 def _address_text(address: Any) -> str:

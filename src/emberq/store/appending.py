@@ -60,7 +60,7 @@ class MessageWriter:
         tag_codes: TagCodes,
         now_ms: Callable[[], int],
     ) -> None:
-        self._body_size_max = config.max_message_size
+        self.body_size_max = config.max_message_size
         self._record_size_max = config.record_size_max_bytes
         self._log = commit_log
         self._queues = queues
@@ -94,7 +94,7 @@ class MessageWriter:
         properties, which the caller has parsed already."""
         if (refused := self._admission.refused()) is not None:
             return refused
-        if len(body) > self._body_size_max:
+        if len(body) > self.body_size_max:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
         is_queued, is_indexed = _QUEUED_AND_INDEXED[system_flag & TRANSACTION_MASK]
         stored_at_ms = max(self._now_ms(), self.last_stored_at_ms)
@@ -214,7 +214,11 @@ class MessageWriter:
         born_host: PackedHost,
         reconsume_times: int = 0,
     ) -> PutResult:
-        """The same from the body of a batch request, as it came."""
+        """The same from the body of a batch request, as it came.
+
+        Raises:
+            RecordError: that body is no batch.
+        """
         if (refused := self._admission.refused()) is not None:
             return refused
         if not content:
@@ -235,7 +239,7 @@ class MessageWriter:
                 if (refused := self._make_room(size)) is not None:
                     return refused
             self._log.append(records)
-        except (RecordError, OSError) as error:
+        except OSError as error:
             return self._failed_put(error)
         queue_offset, log_end = queue.next_offset, self._log.end
         queue.next_offset += len(log_offsets)

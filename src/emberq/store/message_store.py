@@ -141,6 +141,16 @@ class MessageStore:
         """Why puts are refused; empty when they are not."""
         return self._admission.refusal
 
+    def follow(self, config: StoreConfig) -> None:
+        """Take up settings that changed; an open store follows only some of them."""
+        self.config = config
+        self._writer.body_size_max = config.max_message_size
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether producers should wait: the disk is behind."""
+        return self._admission.is_index_busy
+
     @property
     def flushed_offset(self) -> int:
         return self.durability.flushed_offset

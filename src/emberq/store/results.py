@@ -19,6 +19,7 @@ class PutStatus(Enum):
     MESSAGE_ILLEGAL = auto()
     PROPERTIES_SIZE_EXCEEDED = auto()
     OS_PAGE_CACHE_BUSY = auto()
+    WHEEL_TIMER_NOT_ENABLE = auto()
     UNKNOWN_ERROR = auto()
 
     @property

@@ -165,9 +165,14 @@ def test_names_are_checked_in_the_official_words() -> None:
     assert topic_name_trouble("%RETRY%a-b_c|9") is None
     assert topic_name_trouble(" ") == "The specified topic is blank."
     assert topic_name_trouble("a b") == (
-        "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+        "The specified topic: a b, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     )
     assert topic_name_trouble("a" * 127) is None
     assert topic_name_trouble("a" * 128) == (
-        "The specified topic is longer than topic max length 127."
+        f"The specified topic: {'a' * 128}, is longer than topic max length: 127"
+    )
+    assert topic_name_trouble("%DLQ%" + "a" * 250) is None
+    assert topic_name_trouble("%RETRY%" + "a" * 250) == (
+        f"The specified topic is DLQ or Retry topic: %RETRY%{'a' * 250}, "
+        "and it's longer than topic max length: 255"
     )

@@ -111,11 +111,15 @@ def test_a_stored_batch_is_read_and_found(
         assert store.index.find(topic, "k2", 10, 0, 1 << 62) == [records[0].log_offset]
 
 
-def test_no_message_and_nonsense_are_illegal_and_leave_no_trace(tmp_path: Path) -> None:
+def test_no_message_is_illegal_nonsense_an_error_and_neither_leaves_a_trace(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path) as store:
-        for content in (b"", b"nonsense", CONTENT + b"\0"):
-            result = store.put_encoded_batch(TOPIC, 0, content, born_host=HOST)
+        result = store.put_encoded_batch(TOPIC, 0, b"", born_host=HOST)
+        assert result.status is PutStatus.MESSAGE_ILLEGAL
+        for content in (b"nonsense", CONTENT + b"\0"):
+            with pytest.raises(RecordError):
+                store.put_encoded_batch(TOPIC, 0, content, born_host=HOST)
 
-            assert result.status is PutStatus.MESSAGE_ILLEGAL
         assert store.log.end == 0
         assert read_all(store) == []

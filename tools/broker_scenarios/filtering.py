@@ -18,7 +18,6 @@ from tools.broker_scenarios.steps import (
     properties,
     properties_of,
     pull,
-    quiet,
     scenario,
     send,
     start,
@@ -142,12 +141,13 @@ def filters_of_heartbeats() -> Steps:
 
 def arrivals_and_filters() -> Steps:
     yield create_topic("topic", "F1")
-    held = {"sysFlag": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 15_000}
+    held = {"sysFlag": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 1_000}
     yield start("held", on("b", sql("wait", "a > 2", 0, **held)))
     yield send("no match", "F1", "m0", i=properties(a="1"))
-    yield quiet("held", "held on")
+    yield answered("held", "no match answers it")
+    yield start("again", on("b", sql("wait again", "a > 2", 1, **held)))
     yield send("match", "F1", "m1", i=properties(a="3"))
-    yield answered("held", "answered by the match")
+    yield answered("again", "answered by the match")
 
 
 def switched_off() -> Steps:

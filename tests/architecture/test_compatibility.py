@@ -43,7 +43,7 @@ def name_server_codes() -> set[int]:
 async def broker_codes(home: Path) -> set[int]:
     keys = {"bindAddress": "127.0.0.1", "listenPort": "0", "storePathRootDir": str(home)}
     async with running_broker(load(None, {**keys, **SMALL_STORE}, {})) as broker:
-        return set(broker.endpoint.registry.codes())
+        return set(broker.registry.codes())
 
 
 def test_every_request_code_has_one_row_with_its_official_name() -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from emberq.broker.config import LoadedConfig, load
-from emberq.broker.server import RunningBroker, running_broker
+from emberq.broker.parts import BrokerParts
+from emberq.broker.server import running_broker
 from emberq.config_file import to_file
 from emberq.testing.local_broker import SMALL_STORE
 from emberq.testing.local_nameserver import RawClient, connected
 
 
 class BrokerUnderTest(Struct, frozen=True):
-    running: RunningBroker
+    running: BrokerParts
     client: RawClient
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from emberq.broker.config import load
-from emberq.broker.server import RunningBroker, running_broker
+from emberq.broker.parts import BrokerParts
+from emberq.broker.server import running_broker
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, answer, new_request
 from emberq.testing.local_broker import SMALL_STORE
@@ -20,7 +21,7 @@ BROKER_NAME = "brk"
 
 
 @asynccontextmanager
-async def broker(home: Path, **keys: str) -> AsyncIterator[RunningBroker]:
+async def broker(home: Path, **keys: str) -> AsyncIterator[BrokerParts]:
     """A broker with these keys, on a free port of the loopback interface."""
     own = {
         "bindAddress": "127.0.0.1",
@@ -106,7 +107,7 @@ class RawClient:
 
 
 @asynccontextmanager
-async def clients(running: RunningBroker, *client_ids: str) -> AsyncIterator[tuple[RawClient, ...]]:
+async def clients(running: BrokerParts, *client_ids: str) -> AsyncIterator[tuple[RawClient, ...]]:
     """Several clients, each on a connection of its own."""
     async with AsyncExitStack() as stack:
         address = ("127.0.0.1", running.addresses.port)

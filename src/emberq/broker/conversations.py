@@ -1,0 +1,98 @@
+"""Every conversation of the broker, added here: which handler gets which tables.
+
+One function per part of the work. Handlers: `Xyz(…).add_to(broker.registry)`. What must know of
+closed connections: `broker.closings.append`. What runs in the background: `broker.services.append`
+(an async function; cancelled at stop, after the last answer). Tables in files:
+`broker.persistence.add(name, file, snapshot, seconds)`. Tables that several functions need are
+made in `broker/parts.py`.
+"""
+
+import asyncio
+import os
+
+from emberq.broker.appending import Appender
+from emberq.broker.change_notices import ChangeNotices
+from emberq.broker.clock import now_ms, steady_ms
+from emberq.broker.delay_levels import parse_delay_levels
+from emberq.broker.departures import Departures
+from emberq.broker.filters.sql import compile_sql
+from emberq.broker.handlers.client_calls import ClientCallHandlers
+from emberq.broker.handlers.connection_lists import ConnectionListHandlers
+from emberq.broker.handlers.heartbeat import HeartbeatHandlers
+from emberq.broker.handlers.locks import LockHandlers
+from emberq.broker.handlers.send import SendHandler
+from emberq.broker.parts import BrokerParts
+from emberq.record.host import pack_host, pack_ip
+from emberq.record.message_id import UniqueKeyGenerator
+
+
+def add_conversations(broker: BrokerParts) -> None:
+    add_sending(broker)
+    add_receiving(broker)
+    add_clients(broker)
+    add_administration(broker)
+
+
+def add_sending(broker: BrokerParts) -> None:
+    """Messages, send-backs, delay levels."""
+    config, ip, store, locks = broker.config(), broker.addresses.ip, broker.store, broker.locks
+    SendHandler(
+        settings=broker.settings,
+        topics=broker.topics,
+        groups=broker.groups,
+        store=store,
+        store_host=pack_host(ip, broker.addresses.port),
+        appender=Appender(store.put, parse_delay_levels(config.message_delay_level)),
+        broker_ip=ip,
+        statistics=broker.statistics,
+        has_order_locks=lambda group: locks.has_locks(group, steady_ms()),
+        new_unique_key=UniqueKeyGenerator(pack_ip(ip), os.getpid(), id(store), now_ms).next,
+        now_ms=now_ms,
+    ).add_to(broker.registry)
+
+
+def add_receiving(broker: BrokerParts) -> None:
+    """Pulls, filters, offsets, queries."""
+
+
+def add_clients(broker: BrokerParts) -> None:
+    """Heartbeats, members, locks, calls to clients."""
+    heartbeats = HeartbeatHandlers(
+        consumers=broker.consumers,
+        producers=broker.producers,
+        topics=broker.topics,
+        groups=broker.groups,
+        filters=broker.filters,
+        compile_filter=compile_sql,
+        config=broker.config,
+        now_ms=now_ms,
+        steady_ms=steady_ms,
+    )
+    heartbeats.add_to(broker.registry)
+    broker.consumers.on_change(
+        ChangeNotices(broker.consumers, broker.groups, broker.config).group_changed
+    )
+    departures = Departures(
+        broker.consumers,
+        broker.producers,
+        broker.locks,
+        silence_max_ms=lambda: broker.settings.config.channel_expired_timeout,
+        steady_ms=steady_ms,
+    )
+    broker.closings.extend([heartbeats.connection_closed, departures.connection_closed])
+    broker.services.append(departures.watch)
+    LockHandlers(broker.locks, steady_ms).add_to(broker.registry)
+    ConnectionListHandlers(
+        broker.consumers, broker.producers, now_ms=now_ms, steady_ms=steady_ms
+    ).add_to(broker.registry)
+    ClientCallHandlers(
+        consumers=broker.consumers,
+        topics=broker.topics,
+        groups=broker.groups,
+        record_at=lambda log_offset: asyncio.to_thread(broker.store.record_at_waiting, log_offset),
+        broker_name=broker.settings.config.broker_name,
+    ).add_to(broker.registry)
+
+
+def add_administration(broker: BrokerParts) -> None:
+    """Topics, groups, statistics, configuration, cleaning."""

@@ -1,0 +1,1 @@
+"""The client: producers, consumers and what they share."""

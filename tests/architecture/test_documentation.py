@@ -8,18 +8,26 @@ import click
 import pytest
 from msgspec.structs import fields
 
+from emberq.broker.config import BrokerConfig
+from emberq.broker.settings import KEPT_UNTIL_RESTART, STORE_KEYS_AT_ONCE
 from emberq.cli.main import emberq
 from emberq.config_file import keys_of, to_properties
 from emberq.nameserver.config import NameServerConfig
 from emberq.remoting.tls import TLS_KEYS
+from emberq.store.config import StoreConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI_PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text()
 NAMESRV_PAGE = (ROOT / "docs" / "reference" / "namesrv-configuration.md").read_text()
-KEY_ROW = re.compile(r"^\| `(\w+)` \| (.+?) \| (at once|at start|none) \| .+ \|$", re.MULTILINE)
+BROKER_PAGE = (ROOT / "docs" / "reference" / "broker-configuration.md").read_text()
+KEY_ROW = re.compile(r"^\| `([\w.]+)` \| (.+?) \| (at once|at start|none) \| .+ \|$", re.MULTILINE)
 KEYS = {key: (default, effect) for key, default, effect in KEY_ROW.findall(NAMESRV_PAGE)}
+BROKER_KEYS = {key: (default, effect) for key, default, effect in KEY_ROW.findall(BROKER_PAGE)}
 # Their default depends on where the program runs.
-DEFAULT_FROM_OUTSIDE = {"configStorePath", "kvConfigPath", "rocketmqHome"}
+DEFAULT_FROM_OUTSIDE = {
+    *("brokerConfigPath", "brokerIP1", "brokerIP2", "brokerName", "configStorePath"),
+    *("kvConfigPath", "namesrvAddr", "rocketmqHome", "storePathCommitLog", "storePathRootDir"),
+}
 SOURCES = [
     path.read_text()
     for package in ("nameserver", "cli")
@@ -77,6 +85,27 @@ def test_a_key_has_an_effect_exactly_if_the_page_says_so(key: str) -> None:
     use = re.compile(rf"\.{attributes[key]}\b")
 
     assert any(use.search(source) for source in SOURCES) is (KEYS[key][1] != "none")
+
+
+def test_every_key_of_the_broker_is_documented_and_no_other() -> None:
+    assert sorted(BROKER_KEYS) == sorted([*keys_of(BrokerConfig), *keys_of(StoreConfig)])
+
+
+def test_documented_defaults_of_the_broker_are_the_defaults() -> None:
+    defaults = {**to_properties(BrokerConfig()), **to_properties(StoreConfig())}
+
+    assert {
+        key: default for key, (default, _) in BROKER_KEYS.items() if key not in DEFAULT_FROM_OUTSIDE
+    } == {key: f"`{text}`" for key, text in defaults.items() if key not in DEFAULT_FROM_OUTSIDE}
+
+
+def test_keys_that_wait_for_a_restart_are_documented_so() -> None:
+    kept = {field.encode_name for field in fields(BrokerConfig) if field.name in KEPT_UNTIL_RESTART}
+    kept |= {
+        field.encode_name for field in fields(StoreConfig) if field.name not in STORE_KEYS_AT_ONCE
+    }
+
+    assert {key for key in kept if BROKER_KEYS[key][1] == "at once"} == set()
 
 
 def test_every_tls_key_is_documented_and_no_other() -> None:

@@ -46,7 +46,6 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     docs/reference/broker-configuration.md says what each one does and when a change counts.
     """
 
-    access_message_in_memory_max_ratio: int = 40
     auto_create_subscription_group: bool = True
     auto_create_topic_enable: bool = True
     auto_delete_unused_stats: bool = True

@@ -10,7 +10,13 @@ from random import Random
 import click
 
 from emberq.store.config import FlushKind
-from tests.support.store_faults import FAULTS, check_fault, operations_of_a_run
+from tests.support.store_faults import (
+    FAULTS,
+    check_cleaning_fault,
+    check_fault,
+    operations_of_a_run,
+    operations_of_cleaning,
+)
 from tests.support.store_kills import KillRounds
 from tests.support.store_lives import StoreLives
 from tests.support.stores import SYNC
@@ -53,7 +59,10 @@ def fault_rounds() -> None:
             count = operations_of_a_run(root)
             for number in range(count):
                 check_fault(fault, number, root)
-        click.echo(f"  {count} calls failed, the disk {name}")
+            cleaning_count = operations_of_cleaning(root)
+            for number in range(cleaning_count):
+                check_cleaning_fault(fault, number, root)
+        click.echo(f"  {count} calls failed, {cleaning_count} of cleaning, the disk {name}")
 
 
 def main() -> None:

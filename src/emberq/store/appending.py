@@ -21,11 +21,13 @@ from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.dispatch import Dispatched, DispatchedBatch
 from emberq.store.queue_table import QueueTable
 from emberq.store.results import PutResult, PutStatus
+from emberq.store.seldom import Seldom
 from emberq.store.tag_codes import TagCodes
 from emberq.store.turn_dispatch import TurnDispatch
 
 log = logging.getLogger(__name__)
 
+REFUSAL_LOGGED_EVERY_S = 10.0
 _PUT_OK = PutStatus.PUT_OK
 
 # By transaction type: whether a record is in its queue, and whether in the index.
@@ -70,6 +72,7 @@ class MessageWriter:
         self._is_store_ipv4 = len(store_host) == IPV4_HOST_SIZE
         self._tag_codes = tag_codes
         self._now_ms = now_ms
+        self._seldom = Seldom(REFUSAL_LOGGED_EVERY_S)
         self.last_stored_at_ms = 0
 
     def put(
@@ -307,7 +310,11 @@ class MessageWriter:
         try:
             self._log.roll()
         except OSError as error:
-            log.error("segment_not_made reason=%s", error)  # noqa: TRY400 - the disk's, not ours
+            held_back = self._seldom.held_back()
+            if held_back is not None:
+                log.error(  # noqa: TRY400 - the disk's, not ours
+                    "put_refused no segment: reason=%s refused_before=%d", error, held_back
+                )
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error))
         return None
 

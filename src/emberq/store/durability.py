@@ -1,21 +1,28 @@
 """What makes a store durable: the flusher, those who wait for it, side files and checkpoint."""
 
+import errno
+import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from emberq.store.admission import Admission
+from emberq.store.admission import Admission, Obstacle
 from emberq.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
 from emberq.store.disk import Disk
 from emberq.store.dispatch import Dispatcher
-from emberq.store.flush import Flusher, FlushPace, FlushWaiters
+from emberq.store.flush import Flusher, FlushPace, FlushWaiters, NoRoom
 from emberq.store.key_index import KeyIndex
 from emberq.store.queue_files import QueueFiles
 from emberq.store.results import PutStatus
 from emberq.store.turn_dispatch import Schedule
+
+log = logging.getLogger(__name__)
+
+# What goes away by itself or by an administrator's hand.
+_WANTS_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Durability:
@@ -59,6 +66,7 @@ class Durability:
             _pace(self._config),
             on_flushed=self._flushed_in_thread,
             on_failed=self._failed_in_thread,
+            on_room=self._room_in_thread,
         )
         self._flusher = flusher
         try:
@@ -133,6 +141,14 @@ class Durability:
         if self._schedule_from_thread is not None:
             self._schedule_from_thread(self._waiters.fail_all)
 
+    def _room_in_thread(self, error: NoRoom | None) -> None:
+        if error is not None:
+            reason = f"no room for queues and index: {error}"
+            if self._admission.hinder(Obstacle.NO_ROOM, reason):
+                log.error("no_room reason=%s", error)
+        elif self._admission.clear(Obstacle.NO_ROOM):
+            log.info("room_again")
+
     # Cutting and cleaning
 
     def durable_offset(self) -> int:
@@ -163,10 +179,17 @@ class Durability:
         with self._side_lock:
             dirty = self._dispatcher.dirty_queues
             for _ in range(len(dirty)):  # the loop may add more meanwhile
-                dirty.pop().write()
+                queue = dirty.pop()
+                try:
+                    with _room_needed():
+                        queue.write()
+                except OSError:
+                    dirty.add(queue)
+                    raise
                 in_between()
             if self._index is not None:
-                self._index.write_entries()
+                with _room_needed():
+                    self._index.write_entries()
                 self._admission.is_index_busy = False
 
     def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
@@ -175,10 +198,13 @@ class Durability:
         self.write_side_files(in_between)
         sync_log()
         with self._side_lock:
+            if self._index is not None:
+                with _room_needed():
+                    written = self._index.write_whole()
             self._files.sync(in_between)
             indexed_at_ms = dispatched_at_ms
             if self._index is not None:
-                self._index.sync()
+                self._index.sync_written(written)
                 # Official brokers delete an index file that is newer than this.
                 indexed_at_ms = self._index.durable_timestamp_ms
                 dispatched_offset = min(dispatched_offset, self._index.durable_log_offset)
@@ -190,7 +216,20 @@ class Durability:
                 confirmed_offset=self.flushed_offset,
                 dispatched_offset=dispatched_offset,
             )
-        write_checkpoint(self._disk, self._config.root / "checkpoint", self._checkpoint)
+        # One that could not be written leaves the one before, which promises less.
+        with _room_needed():
+            write_checkpoint(self._disk, self._config.root / "checkpoint", self._checkpoint)
+
+
+@contextmanager
+def _room_needed() -> Iterator[None]:
+    """Around writes, never around syncs: pages of a failed sync may be gone."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _WANTS_OF_ROOM:
+            raise NoRoom(error.errno, error.strerror, error.filename) from error
+        raise
 
 
 def _pace(config: StoreConfig) -> FlushPace:

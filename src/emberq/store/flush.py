@@ -20,6 +20,13 @@ from emberq.store.disk import PAGE_SIZE_BYTES
 log = logging.getLogger(__name__)
 
 
+class NoRoom(OSError):
+    """Queues, index or checkpoint could not be written: a full disk, too many open files.
+
+    Nothing is lost by it: what is not written stays in memory, and writing it later is the same.
+    """
+
+
 class SideFiles(Protocol):
     """Queues and index: written often, synced rarely.
 
@@ -31,10 +38,10 @@ class SideFiles(Protocol):
         """Whether they should be synced now, whatever the pace."""
 
     def write_side_files(self, in_between: Callable[[], None]) -> None:
-        """Raises OSError."""
+        """Raises OSError, NoRoom."""
 
     def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
-        """Make them durable, the log too, and note it in the checkpoint. Raises OSError."""
+        """Make them durable, the log too, and note it in the checkpoint. Raises OSError, NoRoom."""
 
 
 class FlushPace(Struct, frozen=True, kw_only=True):
@@ -49,7 +56,8 @@ class FlushPace(Struct, frozen=True, kw_only=True):
 
 
 class Flusher:
-    """Runs the syncs. `on_flushed(offset)` and `on_failed(error)` are called in its thread."""
+    """Runs the syncs. `on_flushed(offset)`, `on_failed(error)` and `on_room(error)` are called in
+    its thread; the last one with None when there is room again."""
 
     def __init__(
         self,
@@ -59,12 +67,15 @@ class Flusher:
         *,
         on_flushed: Callable[[int], None],
         on_failed: Callable[[Exception], None],
+        on_room: Callable[[NoRoom | None], None] = lambda error: None,
     ) -> None:
         self._log = commit_log
         self._side_files = side_files
         self._pace = pace
         self._on_flushed = on_flushed
         self._on_failed = on_failed
+        self._on_room = on_room
+        self._has_room = True
         self._woken = threading.Condition()
         self._wanted = 0
         self._is_stopped = False
@@ -138,15 +149,37 @@ class Flusher:
                     self._flush_log(0 if is_thorough else pace.log_pages_min)
                 if now >= next_side:
                     next_side = now + pace.side_interval_ms / 1000
-                    self._side_files.write_side_files(self._sync_wanted)
-                if now >= next_side_thorough or self._side_files.is_sync_due:
+                    # Whether there is room again is tried here only, at this pace.
+                    self._side_work(self._write_side_files)
+                if self._has_room and (now >= next_side_thorough or self._side_files.is_sync_due):
                     next_side_thorough = now + pace.side_thorough_interval_ms / 1000
-                    self._side_files.sync_side_files(self._sync_whole_log, self._sync_wanted)
+                    self._side_work(self._sync_side_files)
         except OSError as error:
             self._fail(error)
         except Exception as error:
             self._fail(error)  # or the store would go on without ever being durable
             raise
+
+    def _write_side_files(self) -> None:
+        self._side_files.write_side_files(self._sync_wanted)
+        if not self._has_room:
+            # The checkpoint may be what there was no room for.
+            self._sync_side_files()
+
+    def _sync_side_files(self) -> None:
+        self._side_files.sync_side_files(self._sync_whole_log, self._sync_wanted)
+
+    def _side_work(self, work: Callable[[], None]) -> None:
+        """The log goes on being synced while there is no room for what can be made from it."""
+        try:
+            work()
+        except NoRoom as error:
+            self._has_room = False
+            self._on_room(error)
+        else:
+            if not self._has_room:
+                self._has_room = True
+                self._on_room(None)
 
     def _fail(self, error: Exception) -> None:
         log.error("flush_failed reason=%s", error)

@@ -339,13 +339,27 @@ class KeyIndex:
 
     def sync(self) -> None:
         """Make everything durable that was added before the call. Raises OSError."""
+        self.sync_written(self.write_whole())
+
+    def write_whole(self) -> int:
+        """Write everything that was added; returns the log offset below which that is all.
+
+        Raises:
+            OSError: what was not written is written by the next call.
+        """
         end_log_offset = self.end_log_offset
+        for file in self._files:
+            if not file.is_settled:
+                file.write_entries()
+                file.write_head()
+        return end_log_offset
+
+    def sync_written(self, end_log_offset: int) -> None:
+        """Make durable what `write_whole` wrote. Raises OSError."""
         files = self._files
         is_new_in_folder = False
         for file in files:
             if not file.is_settled:
-                file.write_entries()
-                file.write_head()
                 file.sync()
                 file.release_slots()
             is_new_in_folder |= file.is_new_in_folder

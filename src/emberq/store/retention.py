@@ -15,6 +15,7 @@ from emberq.store.config import StoreConfig
 from emberq.store.disk import Disk
 from emberq.store.disk_space import DiskUsage
 from emberq.store.queue_table import QueueTable
+from emberq.store.seldom import Seldom
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ MANUAL_RUNS = 20  # what one command of an administrator arms
 # Queues that are looked at before other threads get their turn.
 QUEUES_PER_STEP = 200
 PAUSE_BETWEEN_STEPS_MS = 1
+NOTHING_TO_DELETE_LOGGED_EVERY_S = 600.0
 _HOUR_MS = 3_600_000
 
 
@@ -66,6 +68,7 @@ class Retention:
         self._now_ms = now_ms
         self._usage = usage
         self._pause = pause
+        self._seldom = Seldom(NOTHING_TO_DELETE_LOGGED_EVERY_S)
         self._manual_runs = 0
         self._trimmed_until = 0
 
@@ -107,7 +110,7 @@ class Retention:
                 is_forced,
             )
             usage = self._usage()
-        if is_full and not removed:
+        if is_full and not removed and self._seldom.held_back() is not None:
             log.warning("disk_full_soon ratio=%.2f: nothing to delete", usage.fullest_ratio)
         return removed
 

@@ -2,13 +2,18 @@
 
 import logging
 import threading
+import time
 from pathlib import Path
 
 from emberq.store.disk import Disk, MappedFile
+from emberq.store.seldom import Seldom
 
 log = logging.getLogger(__name__)
 
 TAKE_TIMEOUT_S = 5.0  # official: then the put fails with "create mapped file failed"
+# After a failure: meanwhile puts fail at once, without asking the disk again.
+RETRY_AFTER_S = 0.5
+FAILURE_LOGGED_EVERY_S = 10.0
 
 
 class SegmentAllocator:
@@ -21,6 +26,10 @@ class SegmentAllocator:
         self._wanted: Path | None = None
         self._ready: MappedFile | None = None
         self._failure: OSError | None = None
+        self._failed_path: Path | None = None
+        self._retry_at = 0.0
+        self._late_path: Path | None = None  # its writer has waited for it once
+        self._seldom = Seldom(FAILURE_LOGGED_EVERY_S)
         self._is_making = False
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="emberq-allocate", daemon=True)
@@ -38,12 +47,17 @@ class SegmentAllocator:
             OSError: it cannot be made, or not in time.
         """
         with self._changed:
+            if self._failed_path == path and time.monotonic() < self._retry_at:
+                raise _again(self._failure, path)
             self._want(path)
-            if not self._changed.wait_for(self._is_settled, TAKE_TIMEOUT_S):
+            # A disk that hangs stops the writer once, not once per message.
+            timeout_s = 0.0 if self._late_path == path else TAKE_TIMEOUT_S
+            if not self._changed.wait_for(self._is_settled, timeout_s):
+                self._late_path = path
                 raise TimeoutError(f"{path} was not made within {TAKE_TIMEOUT_S:g} s")
             segment, self._ready = self._ready, None
             if segment is None:
-                raise self._failure or OSError(f"{path} was not made")
+                raise _again(self._failure, path)
             return segment
 
     def forget(self) -> None:
@@ -98,6 +112,9 @@ class SegmentAllocator:
             with self._changed:
                 if self._wanted == path:
                     self._ready, self._failure, self._wanted = segment, failure, None
+                    self._failed_path = None if failure is None else path
+                    self._retry_at = time.monotonic() + RETRY_AFTER_S
+                    self._late_path = None
                 elif segment is not None:  # the log was cut or moved meanwhile
                     self._discard(segment)
                 self._is_making = False
@@ -111,8 +128,17 @@ class SegmentAllocator:
             segment.sync()  # its size: only the last file of the row may be short after a crash
             self._disk.sync_folder(path.parent)
         except OSError as error:
-            log.warning("segment_not_made path=%s reason=%s", path, error)
+            held_back = self._seldom.held_back()
+            if held_back is not None:
+                log.warning("segment_not_made path=%s reason=%s", path, error)
             if segment is not None:
                 segment.close()
             return None, error
         return segment, None
+
+
+def _again(failure: OSError | None, path: Path) -> OSError:
+    """A failure of its own for each put: raised twice, one would collect tracebacks."""
+    if failure is None:
+        return OSError(f"{path} was not made")
+    return OSError(failure.errno, failure.strerror, failure.filename)

@@ -21,12 +21,14 @@ FALLIBLE = frozenset(
 
 
 class Fault(Struct, frozen=True):
-    """Fail the `number`th fallible operation, counted from 0, and the like of it from then on."""
+    """Fail the `number`th fallible operation, counted from 0, and the like of it from then on;
+    if `within` is set, only operations on paths that contain it."""
 
     number: int
     error: int = errno.EIO
     is_lasting: bool = True
     operations: frozenset[Operation] = FALLIBLE
+    within: str = ""
 
 
 class FaultyDisk:
@@ -186,7 +188,7 @@ class FaultyDisk:
         self.fallible_count += 1
         if fault is None or number < fault.number or operation not in fault.operations:
             return
-        if self.failures and not fault.is_lasting:
+        if (self.failures and not fault.is_lasting) or fault.within not in str(path):
             return
         self.failures += 1
         if operation is Operation.SYNC:

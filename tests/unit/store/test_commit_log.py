@@ -8,6 +8,7 @@ import pytest
 
 from emberq.errors import StoreDamaged, StoreError
 from emberq.record.encode import encode_blank
+from emberq.store import segment_allocator
 from emberq.store.commit_log import CommitLog, segment_name
 from emberq.store.disk import RealDisk
 from emberq.testing.disk_history import Operation
@@ -202,7 +203,10 @@ def test_a_thread_that_reads_a_deleted_segment_reads_on(log: CommitLog) -> None:
     assert found[0].read(0, 3_000) == b"\1" * 3_000
 
 
-def test_without_room_for_a_segment_nothing_changes(tmp_path: Path) -> None:
+def test_without_room_for_a_segment_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_allocator, "RETRY_AFTER_S", 0.0)
     disk = FaultyDisk(tmp_path)
     log = CommitLog(disk, tmp_path / "log", SIZE)
     log.open_for_append()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from emberq.store import segment_allocator
 from emberq.store.segment_allocator import SegmentAllocator
 from emberq.testing.faulty_disk import Fault, FaultyDisk
 
@@ -63,14 +64,52 @@ def test_a_forgotten_segment_leaves_no_file(allocator: SegmentAllocator, disk: F
     assert allocator.take(disk.root / "a").path.name == "a"
 
 
-def test_a_failure_is_the_takers_and_the_next_try_is_fresh(
-    allocator: SegmentAllocator, disk: FaultyDisk
+def test_a_failure_is_the_takers_and_a_later_try_is_fresh(
+    allocator: SegmentAllocator, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(segment_allocator, "RETRY_AFTER_S", 0.0)
     disk.fault = Fault(0, errno.ENOSPC)
     allocator.prepare(disk.root / "a")
     with pytest.raises(OSError, match="No space"):
         allocator.take(disk.root / "a")
     disk.fault = None
+
+    assert allocator.take(disk.root / "a").path.name == "a"
+
+
+def test_right_after_a_failure_the_disk_is_not_asked_again(
+    allocator: SegmentAllocator,
+    disk: FaultyDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(segment_allocator, "RETRY_AFTER_S", 1_000.0)
+    disk.fault = Fault(0, errno.ENOSPC)
+    failures = []
+    for _ in range(5):
+        with pytest.raises(OSError, match="No space") as failure:
+            allocator.take(disk.root / "a")
+        failures.append(failure.value)
+
+    assert disk.failures == 1
+    assert len(caplog.records) == 1
+    assert len({id(failure) for failure in failures}) == 5
+    disk.fault = None
+    assert allocator.take(disk.root / "b").path.name == "b"
+
+
+def test_a_disk_that_hangs_is_waited_for_once(
+    allocator: SegmentAllocator, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_allocator, "TAKE_TIMEOUT_S", 0.05)
+    with disk._lock:  # the allocator's thread waits for it
+        with pytest.raises(TimeoutError):
+            allocator.take(disk.root / "a")
+        monkeypatch.setattr(segment_allocator, "TAKE_TIMEOUT_S", 1_000.0)
+        with pytest.raises(TimeoutError):
+            allocator.take(disk.root / "a")
+    with allocator._changed:
+        assert allocator._changed.wait_for(lambda: allocator._ready is not None, 15)
 
     assert allocator.take(disk.root / "a").path.name == "a"
 

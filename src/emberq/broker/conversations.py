@@ -10,6 +10,7 @@ made in `broker/parts.py`.
 import asyncio
 import os
 
+from emberq.broker.administration import add_administration
 from emberq.broker.appending import Appender
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.clock import now_ms, steady_ms
@@ -92,7 +93,3 @@ def add_clients(broker: BrokerParts) -> None:
         record_at=lambda log_offset: asyncio.to_thread(broker.store.record_at_waiting, log_offset),
         broker_name=broker.settings.config.broker_name,
     ).add_to(broker.registry)
-
-
-def add_administration(broker: BrokerParts) -> None:
-    """Topics, groups, statistics, configuration, cleaning."""

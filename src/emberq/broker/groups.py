@@ -26,6 +26,22 @@ def is_group_name(name: str) -> bool:
     return len(name) <= GROUP_NAME_LENGTH_MAX and _LEGAL_NAME.fullmatch(name) is not None
 
 
+def group_name_trouble(name: str) -> str | None:
+    """Why a name cannot be a group's, in the official words; None if it can."""
+    if not name.strip():
+        return "The specified group is blank."
+    if _LEGAL_NAME.fullmatch(name) is None:
+        return (
+            f"The specified group: {name}, contains illegal characters, "
+            "allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    if len(name) > GROUP_NAME_LENGTH_MAX:
+        return (
+            f"The specified group: {name}, is longer than group max length: {GROUP_NAME_LENGTH_MAX}"
+        )
+    return None
+
+
 class Groups:
     """Every consumer group this broker has settings for."""
 

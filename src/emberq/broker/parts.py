@@ -105,7 +105,11 @@ def broker_parts(
         producers=Producers(),
         locks=OrderLocks(config.rebalance_lock_max_live_time),
         filters=filters,
-        statistics=BrokerStatistics(config.broker_cluster_name, is_system_topic=topics.is_system),
+        statistics=BrokerStatistics(
+            config.broker_cluster_name,
+            is_system_topic=topics.is_system,
+            has_queue_figures=config.enable_detail_stat,
+        ),
         registration=registration,
     )
 

@@ -1,0 +1,123 @@
+"""Wires what administrators and their tools ask for."""
+
+from typing import Protocol
+
+from emberq.broker.clock import now_ms
+from emberq.broker.handlers import admin_groups, admin_topics, consume_stats
+from emberq.broker.handlers.cleaning import CleaningHandlers
+from emberq.broker.handlers.configuration import ConfigurationHandlers
+from emberq.broker.handlers.runtime import RuntimeHandlers, StoreFacts
+from emberq.broker.handlers.slave_sync import SlaveSyncHandlers
+from emberq.broker.handlers.topic_stats import TopicStatsHandlers
+from emberq.broker.parts import BrokerParts
+from emberq.broker.slow_consumers import SlowConsumers
+from emberq.broker.statistics.sampling import Sampling
+from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from emberq.store.message_store import MessageStore
+
+
+class Offsets(
+    admin_topics.TopicOffsets, admin_groups.GroupOffsets, consume_stats.GroupOffsets, Protocol
+):
+    """Of all groups."""
+
+    def table(self) -> ConsumerOffsetTable: ...
+
+
+class NoOffsets:
+    """Stands in until the broker keeps offsets."""
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        return -1
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int:
+        return -1
+
+    def topics_of(self, group: str) -> set[str]:
+        return set()
+
+    def groups_of(self, topic: str) -> set[str]:
+        return set()
+
+    def remove_topic(self, topic: str) -> None: ...
+
+    def remove_group(self, group: str) -> None: ...
+
+    def table(self) -> ConsumerOffsetTable:
+        return ConsumerOffsetTable()
+
+
+def add_administration(broker: BrokerParts) -> None:
+    """Topics, groups, statistics, configuration, cleaning."""
+    offsets = NoOffsets()
+    _add_tables(broker, offsets)
+    _add_figures(broker, offsets)
+    ConfigurationHandlers(broker.settings, now_ms).add_to(broker.registry)
+    CleaningHandlers(store=broker.store, topics=broker.topics).add_to(broker.registry)
+    SlaveSyncHandlers(
+        consumer_offsets=offsets.table,
+        delay_offsets=DelayOffsetTable,
+        log_end=lambda: broker.store.log.end,
+    ).add_to(broker.registry)
+    slow_consumers = SlowConsumers(broker.statistics, broker.groups, broker.config)
+    broker.services.extend([Sampling(broker.statistics, now_ms).run, slow_consumers.run])
+
+
+def _add_tables(broker: BrokerParts, offsets: Offsets) -> None:
+    admin_topics.AdminTopicHandlers(
+        topics=broker.topics,
+        offsets=offsets,
+        store=broker.store,
+        statistics=broker.statistics,
+        persistence=broker.persistence,
+        config=broker.config,
+        started_at_ms=now_ms(),
+    ).add_to(broker.registry)
+    admin_groups.AdminGroupHandlers(
+        groups=broker.groups,
+        offsets=offsets,
+        statistics=broker.statistics,
+        persistence=broker.persistence,
+        config=broker.config,
+    ).add_to(broker.registry)
+
+
+def _add_figures(broker: BrokerParts, offsets: Offsets) -> None:
+    broker_name = broker.config().broker_name
+    TopicStatsHandlers(
+        broker_name=broker_name,
+        topics=broker.topics,
+        store=broker.store,
+        statistics=broker.statistics,
+    ).add_to(broker.registry)
+    consume_stats.ConsumeStatsHandlers(
+        broker_name=broker_name,
+        broker_address=broker.addresses.main,
+        topics=broker.topics,
+        groups=broker.groups,
+        consumers=broker.consumers,
+        offsets=offsets,
+        store=broker.store,
+        statistics=broker.statistics,
+        now_ms=now_ms,
+    ).add_to(broker.registry)
+    RuntimeHandlers(
+        statistics=broker.statistics,
+        store_facts=lambda: _store_facts(broker.store),
+        delay_levels=dict,
+        config=broker.config,
+        now_ms=now_ms,
+    ).add_to(broker.registry)
+
+
+def _store_facts(store: MessageStore) -> StoreFacts:
+    end = store.log.end
+    return StoreFacts(
+        log_folder=store.config.commit_log_folder,
+        log_min_offset=store.log.min_offset,
+        log_end=end,
+        unflushed_bytes=max(0, end - store.flushed_offset),
+        undispatched_bytes=max(0, end - store.dispatcher.dispatched_offset),
+        begins_at_ms=store.log_begins_at_ms(),
+        disk=store.disk_usage(),
+    )

@@ -17,6 +17,17 @@ EmberqError
 │   ├── ConnectionClosed      the connection ended before the answer came
 │   ├── CallTimeout           the deadline of a call passed
 │   └── TooManyPendingCalls   a named limit on calls in flight was reached
+├── ClientError               a client cannot do what was asked
+│   ├── NoNameServer          none is configured, or none can be reached
+│   ├── TopicNotFound         no name server knows a route
+│   ├── BrokerNotFound        a broker's address is not known
+│   ├── ClientClosed          used before its start or after its end
+│   ├── ForkedClient          used in another process than the one that made it
+│   └── BrokerError           a broker's answer is a failure code
+│       ├── SystemBusy        flow control: try again later
+│       ├── NoPermission      the topic, the group or the user may not do this
+│       ├── MessageIllegal    the broker refuses this message
+│       └── GroupNotFound     the broker does not know the group
 └── RequestRejected           a handler's answer is a failure code (server side)
 """
 
@@ -83,12 +94,81 @@ class ConnectionClosed(RemotingError):
     """The connection ended before the answer came."""
 
 
-class CallTimeout(RemotingError):
+class CallTimeout(RemotingError, TimeoutError):
     """The deadline of a call passed without an answer."""
 
 
 class TooManyPendingCalls(RemotingError):
     """More calls are in flight than the limit allows; nothing was sent."""
+
+
+class ClientError(EmberqError):
+    """A client cannot do what was asked; `hint` says what may help."""
+
+    hint: str = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{message}. {hint}" if hint else message)
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are pickled by their arguments; the text already holds the hint.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+class NoNameServer(ClientError):
+    """No name server is configured, or none of them can be reached."""
+
+
+class TopicNotFound(ClientError):
+    """No name server knows where a topic is."""
+
+
+class BrokerNotFound(ClientError):
+    """The route names a broker, but no address of it that could be used."""
+
+
+class ClientClosed(ClientError):
+    """The client was not started yet, or is closed."""
+
+
+class ForkedClient(ClientError):
+    """The process was forked: connections and tasks stayed with the parent."""
+
+
+class BrokerError(ClientError):
+    """A broker answered with a failure code."""
+
+    def __init__(self, code: int, remark: str | None, broker: str, *, hint: str = "") -> None:
+        super().__init__(f"{broker} answered {code}: {remark or 'no reason given'}", hint=hint)
+        self.code = code
+        self.remark = remark or ""
+        self.broker = broker
+
+
+class SystemBusy(BrokerError):
+    """The broker asks to come again later."""
+
+
+class NoPermission(BrokerError):
+    """The topic, the group or the user may not do this."""
+
+
+class MessageIllegal(BrokerError):
+    """The broker refuses this message, now and later."""
+
+
+class GroupNotFound(BrokerError):
+    """The broker does not know the consumer group and does not create groups."""
+
+
+def _unpickled(
+    kind: type[ClientError], arguments: tuple[Any, ...], state: dict[str, Any]
+) -> ClientError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(state)
+    return error
 
 
 class RequestRejected(EmberqError):

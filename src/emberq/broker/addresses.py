@@ -1,15 +1,10 @@
 """Which addresses a broker tells others to reach it by."""
 
-import socket
-from contextlib import suppress
-
 from msgspec import Struct
 
 from emberq.broker.config import HA_PORT_DISTANCE, BrokerConfig
+from emberq.remoting.addresses import LOOPBACK, join_address, local_address
 
-LOOPBACK = "127.0.0.1"
-# Nothing is sent there: to choose a route, the system only has to look at its tables.
-_SOMEWHERE_ELSE = ("192.0.2.1", 9)
 _ANY = ("", "0.0.0.0", "::")
 
 
@@ -23,11 +18,11 @@ class BrokerAddresses(Struct, frozen=True, kw_only=True):
 
     @property
     def main(self) -> str:
-        return _address(self.ip, self.port)
+        return join_address(self.ip, self.port)
 
     @property
     def ha(self) -> str:
-        return _address(self.ha_ip, self.ha_port)
+        return join_address(self.ha_ip, self.ha_port)
 
 
 def announced_addresses(config: BrokerConfig, port: int) -> BrokerAddresses:
@@ -41,17 +36,3 @@ def announced_addresses(config: BrokerConfig, port: int) -> BrokerAddresses:
         ha_ip=config.broker_ip2 or own or LOOPBACK,
         ha_port=config.ha_listen_port or port + HA_PORT_DISTANCE,
     )
-
-
-def local_address() -> str:
-    """The address of the interface towards the network, the loopback where there is none."""
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(_SOMEWHERE_ELSE)
-        return str(probe.getsockname()[0])
-    with suppress(OSError):
-        return socket.gethostbyname(socket.gethostname())
-    return LOOPBACK
-
-
-def _address(ip: str, port: int) -> str:
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -102,8 +102,8 @@ async def _product_environment(
         return
     from emberq.nameserver.product_environment import (  # noqa: PLC0415 - one mode only
         ProductEnvironment,
-        lookup_url,
     )
+    from emberq.remoting.address_lookup import lookup_url  # noqa: PLC0415 - one mode only
 
     url = lookup_url(
         os.environ.get("ROCKETMQ_NAMESRV_DOMAIN", "jmenv.tbsite.net"),

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from http.client import HTTPException
-from urllib.error import URLError
-from urllib.request import urlopen
 
-from emberq.errors import RemotingError
+from emberq.errors import ConfigError, RemotingError
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import new_request
+from emberq.remoting.address_lookup import look_up
+from emberq.remoting.addresses import split_address
 from emberq.remoting.client import connect
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
@@ -16,14 +15,6 @@ from emberq.remoting.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 3.0
-LOOKUP_TIMEOUT_S = 3.0
-LOOKUP_ANSWER_MAX_BYTES = 64 * 1024
-
-
-def lookup_url(domain: str, subgroup: str, environment_name: str) -> str:
-    """Where the addresses of an environment's name servers are published."""
-    host = domain if ":" in domain else f"{domain}:8080"
-    return f"http://{host}/rocketmq/{subgroup}-{environment_name}?nofix=1"
 
 
 class ProductEnvironment:
@@ -41,7 +32,7 @@ class ProductEnvironment:
             connection = await self._connected()
             request = new_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
             response = await connection.call(request, CALL_TIMEOUT_S)
-        except (RemotingError, ValueError) as error:
+        except (RemotingError, ConfigError) as error:
             log.warning("product_environment_failed topic=%s reason=%s", topic, error)
             return None
         return response.body if response.code == ResponseCode.SUCCESS else None
@@ -54,23 +45,13 @@ class ProductEnvironment:
         async with self._connecting:
             if self._connection is not None and not self._connection.is_closed:
                 return self._connection
-            addresses = self._addresses or await asyncio.to_thread(_look_up, self._url)
+            addresses = self._addresses or await asyncio.to_thread(look_up, self._url)
             failure: Exception = RemotingError("no name server address is known")
             for address in addresses:
-                host, _, port = address.rpartition(":")
                 try:
-                    self._connection = await connect(host.strip("[]"), int(port), self._endpoint)
-                except (RemotingError, ValueError) as error:
+                    self._connection = await connect(*split_address(address), self._endpoint)
+                except (RemotingError, ConfigError) as error:
                     failure = error
                 else:
                     return self._connection
             raise failure
-
-
-def _look_up(url: str) -> list[str]:
-    try:
-        with urlopen(url, timeout=LOOKUP_TIMEOUT_S) as response:
-            line = response.read(LOOKUP_ANSWER_MAX_BYTES).decode("latin-1").splitlines()[:1]
-    except (URLError, HTTPException, OSError) as error:
-        raise RemotingError(f"{url}: {error}") from None
-    return [part.strip() for part in (line or [""])[0].split(";") if part.strip()]

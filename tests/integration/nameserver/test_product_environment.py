@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from emberq.model.topic import TopicConfig
-from emberq.nameserver.product_environment import ProductEnvironment, lookup_url
+from emberq.nameserver.product_environment import ProductEnvironment
 from emberq.protocol.codes import ResponseCode
+from emberq.remoting.address_lookup import lookup_url
 from emberq.testing.local_nameserver import Broker, connected, run_name_server
 from tests.integration.nameserver.running import name_server, served
 

@@ -1,7 +1,8 @@
 """Which addresses a broker announces."""
 
-from emberq.broker.addresses import announced_addresses, local_address
+from emberq.broker.addresses import announced_addresses
 from emberq.broker.config import BrokerConfig
+from emberq.remoting.addresses import local_address
 
 
 def test_configured_addresses_are_announced() -> None:

@@ -1,6 +1,8 @@
+"""Where lists of name servers are published."""
+
 import pytest
 
-from emberq.nameserver.product_environment import lookup_url
+from emberq.remoting.address_lookup import lookup_url
 
 
 @pytest.mark.parametrize(
@@ -12,3 +14,7 @@ from emberq.nameserver.product_environment import lookup_url
 )
 def test_addresses_are_looked_up_where_official_clients_look(domain: str, url: str) -> None:
     assert lookup_url(domain, "nsaddr", "center") == url
+
+
+def test_without_an_environment_the_plain_list_is_asked_for() -> None:
+    assert lookup_url("host", "nsaddr") == "http://host:8080/rocketmq/nsaddr"

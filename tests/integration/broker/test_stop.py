@@ -1,0 +1,98 @@
+"""The order in which a broker stops, and what its clients see of it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from emberq.broker.persistence import Persistence
+from emberq.broker.registration import Registration
+from emberq.broker.server import running_broker
+from emberq.errors import StoreError
+from emberq.protocol.codes import RequestCode
+from emberq.protocol.command import Command, answer, new_request
+from emberq.remoting.client import connect
+from emberq.remoting.connection import Connection
+from emberq.remoting.endpoint import Endpoint
+from emberq.store.message_store import MessageStore
+from tests.support.brokers import broker_config
+from tests.support.waiting import DEADLINE_S, until
+
+pytestmark = pytest.mark.integration
+
+# A code that no broker answers, for a handler of the test's own.
+SLOW = RequestCode.REGISTER_BROKER
+
+
+async def test_a_stop_leaves_answers_delivers_saves_and_closes_in_that_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    may_answer = asyncio.Event()
+
+    async def slow(command: Command, _: Connection) -> Command:
+        events.append("asked")
+        await may_answer.wait()
+        events.append("answered")
+        return answer(command)
+
+    async def service() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("services stopped")
+
+    unregister, save, close = Registration.close, Persistence.close, MessageStore.close
+
+    async def unregistering(self: Registration) -> None:
+        events.append("unregistered")
+        await unregister(self)
+        asyncio.get_running_loop().call_later(0.05, may_answer.set)
+
+    async def saving(self: Persistence) -> None:
+        events.append("tables saved")
+        await save(self)
+
+    def closing(self: MessageStore) -> None:
+        events.append("store closed")
+        close(self)
+
+    monkeypatch.setattr(Registration, "close", unregistering)
+    monkeypatch.setattr(Persistence, "close", saving)
+    monkeypatch.setattr(MessageStore, "close", closing)
+    add = "emberq.broker.server.add_conversations"
+    monkeypatch.setattr(add, lambda broker: broker.services.append(service))
+
+    async with running_broker(broker_config(tmp_path)) as broker:
+        broker.registry.add(SLOW, slow)
+        client = await connect(broker.addresses.ip, broker.addresses.port, Endpoint())
+        asking = asyncio.ensure_future(client.call(new_request(SLOW), DEADLINE_S))
+        await until(lambda: events == ["asked"])
+    response = await asking
+
+    assert response.code == 0
+    assert events == [
+        "asked",
+        "unregistered",
+        "answered",
+        "services stopped",
+        "tables saved",
+        "store closed",
+    ]
+
+
+async def test_a_start_that_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise StoreError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("emberq.broker.server.add_conversations", fail)
+        with pytest.raises(StoreError, match="no"):
+            async with running_broker(broker_config(tmp_path)):
+                pytest.fail("it is running")
+
+    async with running_broker(broker_config(tmp_path)) as broker:
+        assert broker.addresses.port
+    assert not (tmp_path / "store" / "abort").exists()

@@ -53,6 +53,7 @@ class Connection(asyncio.Protocol):
         self._endpoint = endpoint
         self._limits = endpoint.limits
         self._work_max_s = endpoint.limits.work_per_turn_max_ms / 1000
+        self._crowded_work_max_s = endpoint.limits.crowded_work_max_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
         self._pending: PendingCalls[PendingCall] = PendingCalls(self._limits.pending_calls_max)
@@ -123,7 +124,10 @@ class Connection(asyncio.Protocol):
         if data:
             self._decoder.feed(data)
             if not self._is_work_scheduled:
-                self._work()
+                if self._endpoint.backlog:  # others wait: a few requests now, the rest in turn
+                    self._work(self._limits.crowded_work_max_bytes, self._crowded_work_max_s)
+                else:
+                    self._work(self._limits.work_per_turn_max_bytes, self._work_max_s)
         if self._tls is not None and self._tls.is_finished:
             self.close()
 
@@ -332,11 +336,10 @@ class Connection(asyncio.Protocol):
             self.established.set_result(None)
             self._flush()
 
-    def _work(self) -> None:
+    def _work(self, allowance: int, work_max_s: float) -> None:
         """Serve commands until there are none, or until others should have their turn."""
         self._is_corked = True
-        deadline = time.perf_counter() + self._work_max_s
-        allowance = self._limits.work_per_turn_max_bytes
+        deadline = time.perf_counter() + work_max_s
         try:
             while not self._is_input_held:
                 command = self._decoder.next()
@@ -369,12 +372,12 @@ class Connection(asyncio.Protocol):
     def _schedule_work(self) -> None:
         if not self._is_work_scheduled and not self.is_closed:
             self._is_work_scheduled = True
-            self._loop.call_soon(self._work_later)
+            self._endpoint.backlog.add(self._work_in_turn)
 
-    def _work_later(self) -> None:
+    def _work_in_turn(self) -> None:
         self._is_work_scheduled = False
         if not self.is_closed:
-            self._work()
+            self._work(self._limits.work_per_turn_max_bytes, self._work_max_s)
 
     def _note_partial_frame(self, size: int) -> None:
         if size and not self._partial_bytes:

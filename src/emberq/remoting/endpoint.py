@@ -1,8 +1,11 @@
 """What all connections of one server, or of one client, have in common."""
 
+import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from emberq.remoting.backlog import Backlog, Work
 from emberq.remoting.dispatch import Dispatcher
 from emberq.remoting.hooks import CallHook
 from emberq.remoting.limits import RemotingLimits
@@ -17,6 +20,10 @@ OnConnection = Callable[["Connection"], None]
 
 def _ignore(_: "Connection") -> None:
     return None
+
+
+def _call_soon(work: Work) -> None:
+    asyncio.get_running_loop().call_soon(work)
 
 
 def check_port(port: int) -> None:
@@ -46,5 +53,8 @@ class Endpoint:
         self.on_close = on_close
         self.dispatcher = Dispatcher(self.registry, self.limits, hooks)
         self.connections: set[Connection] = set()
+        self.backlog = Backlog(
+            self.limits.backlog_per_turn_max_ms / 1000, time.perf_counter, _call_soon
+        )
         self.partial_frames_bytes = 0
         self.loop_lag_ms = 0.0

@@ -20,9 +20,14 @@ class RemotingLimits(Struct, frozen=True, kw_only=True):
     requests_in_flight_max: int = 20_000
     requests_in_flight_per_connection_max: int = 4_096
 
-    # Fairness on one loop: after this much work a connection waits for the loop's next turn.
+    # Fairness on one loop: after this much work a connection waits for its next turn.
     work_per_turn_max_bytes: int = 64 * 1024
     work_per_turn_max_ms: float = 2.0
+    # While some wait, those who speak have a few requests served at once and the rest in turn.
+    crowded_work_max_bytes: int = 4 * 1024
+    crowded_work_max_ms: float = 0.25
+    # Those who wait are served this long, then the loop looks for new input.
+    backlog_per_turn_max_ms: float = 10.0
 
     # A peer that does not read: we stop serving it above the high mark, go on below the low one,
     # and hang up when it has not caught up in time.

@@ -280,6 +280,29 @@ async def test_a_turn_that_takes_too_long_ends_after_one_request() -> None:
     assert opaques(transport) == [0, 1, 2]
 
 
+async def test_while_others_wait_a_flood_has_a_few_requests_served_and_quiet_peers_all() -> None:
+    endpoint = endpoint_of(
+        work_per_turn_max_bytes=64 * 1024,
+        crowded_work_max_bytes=1024,
+        crowded_work_max_ms=60_000.0,
+        backlog_per_turn_max_ms=0.0,
+    )
+    waiting, first = open_connection(endpoint)
+    flooding, second = open_connection(endpoint)
+    quiet, third = open_connection(endpoint)
+
+    waiting.data_received(b"".join(map(request, range(1_000))))
+    flooding.data_received(b"".join(map(request, range(100))))
+    quiet.data_received(request(7))
+
+    assert 200 < len(opaques(first)) < 1_000
+    assert 0 < len(opaques(second)) < 10
+    assert opaques(third) == [7]
+    await loop_turns(10)
+    assert opaques(first) == list(range(1_000))
+    assert opaques(second) == list(range(100))
+
+
 # Damage
 
 

@@ -24,32 +24,9 @@ class Offsets(
     def table(self) -> ConsumerOffsetTable: ...
 
 
-class NoOffsets:
-    """Stands in until the broker keeps offsets."""
-
-    def query(self, group: str, topic: str, queue_id: int) -> int:
-        return -1
-
-    def pulled(self, group: str, topic: str, queue_id: int) -> int:
-        return -1
-
-    def topics_of(self, group: str) -> set[str]:
-        return set()
-
-    def groups_of(self, topic: str) -> set[str]:
-        return set()
-
-    def remove_topic(self, topic: str) -> None: ...
-
-    def remove_group(self, group: str) -> None: ...
-
-    def table(self) -> ConsumerOffsetTable:
-        return ConsumerOffsetTable()
-
-
 def add_administration(broker: BrokerParts) -> None:
     """Topics, groups, statistics, configuration, cleaning."""
-    offsets = NoOffsets()
+    offsets = broker.offsets
     _add_tables(broker, offsets)
     _add_figures(broker, offsets)
     ConfigurationHandlers(broker.settings, now_ms).add_to(broker.registry)

@@ -21,6 +21,8 @@ from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
 from emberq.broker.handlers.heartbeat import HeartbeatHandlers
 from emberq.broker.handlers.locks import LockHandlers
+from emberq.broker.handlers.offsets import OffsetHandlers
+from emberq.broker.handlers.queries import QueryHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.parts import BrokerParts
 from emberq.record.host import pack_host, pack_ip
@@ -54,6 +56,19 @@ def add_sending(broker: BrokerParts) -> None:
 
 def add_receiving(broker: BrokerParts) -> None:
     """Pulls, filters, offsets, queries."""
+    OffsetHandlers(
+        store=broker.store,
+        topics=broker.topics,
+        groups=broker.groups,
+        offsets=broker.offsets,
+        config=broker.config,
+    ).add_to(broker.registry)
+    QueryHandlers(
+        store=broker.store,
+        consumers=broker.consumers,
+        filters=broker.filters,
+        config=broker.config,
+    ).add_to(broker.registry)
 
 
 def add_clients(broker: BrokerParts) -> None:

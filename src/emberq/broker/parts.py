@@ -11,6 +11,7 @@ from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.groups import Groups
 from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
 from emberq.broker.metadata_files import FilterTable, MetadataFiles
+from emberq.broker.offsets import ConsumerOffsets
 from emberq.broker.order_locks import OrderLocks
 from emberq.broker.persistence import Persistence
 from emberq.broker.producers import Producers
@@ -42,6 +43,7 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     producers: Producers
     locks: OrderLocks
     filters: GroupFilters
+    offsets: ConsumerOffsets
     statistics: BrokerStatistics
     registration: Registration
     registry: HandlerRegistry = field(default_factory=HandlerRegistry)
@@ -89,6 +91,15 @@ def broker_parts(
     filters = GroupFilters(now_ms(), files.filters.load())
     _keep_files(topics, groups, files, persistence)
     _keep_filters(filters, consumers, files, persistence)
+    offsets = ConsumerOffsets(now_ms, files.consumer_offsets.load())
+    offsets.on_change(
+        persistence.add(
+            "offsets",
+            files.consumer_offsets,
+            offsets.table,
+            config.flush_consumer_offset_interval / 1000,
+        )
+    )
     if topics.version != stored_topics.data_version:
         persistence.mark("topics")
     topics.on_change(registration.topics_changed)
@@ -110,6 +121,7 @@ def broker_parts(
             is_system_topic=topics.is_system,
             has_queue_figures=config.enable_detail_stat,
         ),
+        offsets=offsets,
         registration=registration,
     )
 

@@ -68,6 +68,30 @@ def to_fields(header: Header) -> dict[str, str]:
     return fields
 
 
+# For hot requests, which read their few fields themselves
+
+
+def read_int32(text: str | None) -> int | None:
+    """The number of a field as `from_fields` reads an optional one: None if it is absent or
+    none."""
+    return _read_integer(text, Int32, 9)
+
+
+def read_int64(text: str | None) -> int | None:
+    return _read_integer(text, Int64, 18)
+
+
+def _read_integer(text: str | None, kind: Any, safe_length: int) -> int | None:
+    if text is None:
+        return None
+    if len(text) <= safe_length and text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return parse_integer(text, kind)
+    except (ValidationError, ValueError):
+        return None
+
+
 _PLAIN_BOOLEANS: Final = ("true", "false")
 
 

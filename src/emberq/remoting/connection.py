@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         # The first bytes of an accepted connection, until they say what kind it is.
         self._preface: bytes | None = b"" if is_accepted else None
         self._is_proxied = False
-        self._outbox: list[bytes] = []
+        self._outbox: list[bytes | memoryview] = []
         self._outbox_bytes = 0
         self._is_corked = False
         self._is_flush_scheduled = False
@@ -203,18 +203,26 @@ class Connection(asyncio.Protocol):
         self._put(command)
         tell_after(self._endpoint.hooks, self.peer, command, None)
 
-    def send_answer(self, request: Command, response: Command | bytes) -> None:
-        """Answer a request of the peer; dropped when the peer is gone."""
+    def send_answer(
+        self, request: Command, response: Command | bytes | list[bytes | memoryview]
+    ) -> None:
+        """Answer a request of the peer; dropped when the peer is gone. A list is a frame in parts,
+        which must stay as they are until they are written."""
         if self.is_closed:
             return
         if self._is_write_paused and self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             self._drop_unread()
             return
-        if isinstance(response, bytes):
-            if len(response) <= self._limits.frame_size_max_bytes:
-                self._put_bytes(response)
+        if not isinstance(response, Command):
+            size = sum(map(len, response)) if isinstance(response, list) else len(response)
+            if size <= self._limits.frame_size_max_bytes:
+                if isinstance(response, list):
+                    self._outbox += response
+                else:
+                    self._outbox.append(response)
+                self._note_output(size)
                 return
-            remark = f"the answer is no frame: frame of {len(response)} bytes"
+            remark = f"the answer is no frame: frame of {size} bytes"
             response = answer(request, ResponseCode.SYSTEM_ERROR, remark)
         try:
             self._put(response)
@@ -436,16 +444,14 @@ class Connection(asyncio.Protocol):
         body = command.body
         if len(head) + len(body) > self._limits.frame_size_max_bytes:
             raise FrameTooLarge(f"frame of {len(head) + len(body)} bytes")
+        self._outbox.append(head)
         if body:
-            self._outbox.append(head)
-            self._outbox_bytes += len(head)
-            self._put_bytes(body)
-        else:
-            self._put_bytes(head)
+            self._outbox.append(body)
+        self._note_output(len(head) + len(body))
 
-    def _put_bytes(self, part: bytes) -> None:
-        self._outbox.append(part)
-        self._outbox_bytes += len(part)
+    def _note_output(self, size: int) -> None:
+        """Bytes were added to the outbox: have them written in time."""
+        self._outbox_bytes += size
         if self._outbox_bytes > self._limits.write_buffer_high_bytes:
             self._flush()  # a turn that makes large answers notices a peer that does not read
         elif not self._is_corked and not self._is_flush_scheduled:

@@ -105,10 +105,17 @@ class Dispatcher:
 
     def _reply(self, command: Command, connection: "Connection", result: Answer) -> None:
         if self._hooks:
-            response = parse_frame(result) if isinstance(result, bytes) else result
+            response = _decoded(result)
             tell_after(self._hooks, connection.peer, command, response)
         if result is not None and not command.flag & ONEWAY_BIT:
             connection.send_answer(command, result)
+
+
+def _decoded(result: Answer) -> Command | None:
+    """What hooks see of an answer, in whichever form the handler made it."""
+    if isinstance(result, list):
+        result = b"".join(result)
+    return parse_frame(result) if isinstance(result, bytes) else result
 
 
 def _failure(command: Command, connection: "Connection", error: Exception) -> Command:

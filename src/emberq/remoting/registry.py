@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 H = TypeVar("H")
 
-# A command is encoded by the connection, bytes are a frame that the handler encoded itself, and
-# None means that there is no answer now (a oneway request, or one that is held for later).
-Answer = Command | bytes | None
+# A command is encoded by the connection; bytes are a frame that the handler encoded itself, a list
+# is such a frame in parts, which may be views of mapped files. None means that there is no answer
+# now (a oneway request, or one that is held for later).
+FrameParts = list[bytes | memoryview]
+Answer = Command | bytes | FrameParts | None
 
 
 class Request(Struct, Generic[H], gc=False):

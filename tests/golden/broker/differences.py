@@ -1,4 +1,11 @@
 """Where EmberQ answers otherwise than the official broker on purpose, each with its reason."""
 
 # Area → scenario → step → why. A step named here must differ.
-ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {}
+ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
+    "query": {
+        "keys": {"keys of the same hash": "a message is answered once, however often it is found"},
+        "consume queues": {
+            "for a group that is not online": "subscriptions that pulls carry are not remembered"
+        },
+    },
+}

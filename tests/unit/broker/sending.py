@@ -122,6 +122,7 @@ class Sending:
             result: Answer = entry.handle(command, cast(Connection, self.peer))
         except RequestRejected as error:
             return answer(command, error.code, error.remark, error.fields)
+        assert not isinstance(result, list), "sends have no answers in parts"
         return parse_frame(result) if isinstance(result, bytes) else result
 
     def send(self, topic: str = "Orders", body: bytes = b"hello", **changes: Any) -> Command:

@@ -96,7 +96,7 @@ class GroupFilters:
         return FilterTable(
             topics={
                 topic: TopicFilters(
-                    topic=topic, groups={name: _stored(each) for name, each in groups.items()}
+                    topic=topic, groups={name: stored_form(each) for name, each in groups.items()}
                 )
                 for topic, groups in self._topics.items()
             }
@@ -182,7 +182,8 @@ def _compiled(group: str, topic: str, expression: str, kind: str) -> SqlFilter |
         return None
 
 
-def _stored(each: GroupFilter) -> FilterSubscription:
+def stored_form(each: GroupFilter) -> FilterSubscription:
+    """As it stands in the file."""
     return FilterSubscription(
         bloom_filter=BloomFilterBits(
             bit_count=BIT_COUNT, positions=bloom_positions(each.group, each.topic)

@@ -136,6 +136,13 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         asked_ms = self.register_name_server_period
         return max(REGISTER_PERIOD_MIN_MS, min(asked_ms, REGISTER_PERIOD_MAX_MS)) / 1000
 
+    @property
+    def send_wait_max_ms(self) -> float | None:
+        """How long a send may wait for its turn; None: for ever."""
+        if not self.broker_fast_failure_enable:
+            return None
+        return float(self.wait_time_mills_in_send_queue)
+
     def limits(self) -> RemotingLimits:
         """The network limits that these keys ask for; 0 leaves the default."""
         limits = RemotingLimits(

@@ -14,7 +14,9 @@ from emberq.broker.administration import add_administration
 from emberq.broker.appending import Appender
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.clock import now_ms, steady_ms
-from emberq.broker.delay_levels import parse_delay_levels
+from emberq.broker.delay_levels import DelayLevels, parse_delay_levels
+from emberq.broker.delay_offsets import DelayOffsets
+from emberq.broker.delayed_delivery import DelayedDelivery
 from emberq.broker.departures import Departures
 from emberq.broker.filters.sql import compile_sql
 from emberq.broker.handlers.client_calls import ClientCallHandlers
@@ -24,7 +26,9 @@ from emberq.broker.handlers.locks import LockHandlers
 from emberq.broker.handlers.offsets import OffsetHandlers
 from emberq.broker.handlers.queries import QueryHandlers
 from emberq.broker.handlers.send import SendHandler
+from emberq.broker.handlers.send_back import SendBackHandler
 from emberq.broker.parts import BrokerParts
+from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import pack_host, pack_ip
 from emberq.record.message_id import UniqueKeyGenerator
 
@@ -39,19 +43,47 @@ def add_conversations(broker: BrokerParts) -> None:
 def add_sending(broker: BrokerParts) -> None:
     """Messages, send-backs, delay levels."""
     config, ip, store, locks = broker.config(), broker.addresses.ip, broker.store, broker.locks
+    delay_levels = parse_delay_levels(config.message_delay_level)
+    appender = Appender(store.put, delay_levels)
     SendHandler(
         settings=broker.settings,
         topics=broker.topics,
         groups=broker.groups,
         store=store,
         store_host=pack_host(ip, broker.addresses.port),
-        appender=Appender(store.put, parse_delay_levels(config.message_delay_level)),
+        appender=appender,
         broker_ip=ip,
         statistics=broker.statistics,
         has_order_locks=lambda group: locks.has_locks(group, steady_ms()),
         new_unique_key=UniqueKeyGenerator(pack_ip(ip), os.getpid(), id(store), now_ms).next,
         now_ms=now_ms,
     ).add_to(broker.registry)
+    SendBackHandler(
+        settings=broker.settings,
+        topics=broker.topics,
+        groups=broker.groups,
+        store=store,
+        appender=appender,
+        broker_ip=ip,
+        statistics=broker.statistics,
+    ).add_to(broker.registry)
+    _add_delayed_delivery(broker, delay_levels)
+
+
+def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
+    store, file = broker.store, broker.files.delay_offsets
+    offsets = DelayOffsets(file.load())
+
+    def snapshot() -> DelayOffsetTable:
+        table = offsets.table(store.flushed_offset, now_ms())
+        if not offsets.is_settled:
+            changed()  # what is not durable yet is written later
+        return table
+
+    interval_s = broker.config().flush_delay_offset_interval / 1000
+    changed = broker.persistence.add("delayOffset", file, snapshot, interval_s)
+    delivery = DelayedDelivery(store, levels, offsets, broker.statistics, now_ms, changed)
+    broker.services.append(delivery.run)
 
 
 def add_receiving(broker: BrokerParts) -> None:

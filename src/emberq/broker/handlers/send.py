@@ -116,12 +116,7 @@ class SendHandler:
         settings.on_change(self._configure)
 
     def add_to(self, registry: HandlerRegistry) -> None:
-        config = self._settings.config
-        wait_max_ms = (
-            float(config.wait_time_mills_in_send_queue)
-            if config.broker_fast_failure_enable
-            else None
-        )
+        wait_max_ms = self._settings.config.send_wait_max_ms
         registry.add(RequestCode.SEND_MESSAGE, self.send_long, wait_max_ms=wait_max_ms)
         for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
             registry.add(code, self.send, wait_max_ms=wait_max_ms)

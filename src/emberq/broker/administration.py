@@ -47,6 +47,7 @@ def _add_tables(broker: BrokerParts, offsets: Offsets) -> None:
         store=broker.store,
         statistics=broker.statistics,
         persistence=broker.persistence,
+        registered=broker.registration.settle,
         config=broker.config,
         started_at_ms=now_ms(),
     ).add_to(broker.registry)

@@ -14,6 +14,7 @@ from emberq.config_file import keys_of, nearest, read_settings, to_properties
 from emberq.errors import ConfigError, ProtocolError
 from emberq.model.system_topics import TRACE_TOPIC
 from emberq.protocol.properties_text import read_properties
+from emberq.remoting.addresses import split_address, split_list
 from emberq.remoting.limits import RemotingLimits
 from emberq.remoting.tls import (
     SETTINGS_FILE_DEFAULT,
@@ -128,8 +129,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def name_servers(self) -> list[str]:
         """Addresses of all name servers, `host:port` each."""
-        listed = (self.namesrv_addr or "").replace(",", ";").split(";")
-        return list(dict.fromkeys(address.strip() for address in listed if address.strip()))
+        return list(dict.fromkeys(split_list(self.namesrv_addr or "")))
 
     @property
     def register_period_s(self) -> float:
@@ -247,9 +247,8 @@ def check(config: BrokerConfig, store: StoreConfig) -> None:
     _check_numbers(config)
     parse_delay_levels(config.message_delay_level)
     for address in config.name_servers:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
-            raise ConfigError(f"namesrvAddr={config.namesrv_addr}: {address!r} is no host:port")
+        if not 0 < split_address(address)[1] <= 65_535:
+            raise ConfigError(f"namesrvAddr={config.namesrv_addr}: expected ports of 1 to 65535")
     if store.max_message_size <= 0:
         raise ConfigError(f"maxMessageSize={store.max_message_size}: expected a number above 0")
 

@@ -30,6 +30,7 @@ from emberq.protocol.headers.nameserver import (
     RegisterBroker,
     UnregisterBroker,
 )
+from emberq.remoting.addresses import split_address
 from emberq.remoting.client import connect
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
@@ -148,8 +149,7 @@ class Registration:
             self._topics.mark_ordered(decode_body(KeyValueTable, response.body).table)
 
     async def connect(self, address: str) -> Connection:
-        host, _, port = address.rpartition(":")
-        return await connect(host.strip("[]"), int(port), self._endpoint, tls=self._tls)
+        return await connect(*split_address(address), self._endpoint, tls=self._tls)
 
     @property
     def timeout_s(self) -> float:

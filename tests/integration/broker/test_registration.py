@@ -56,6 +56,25 @@ async def test_a_topic_that_a_send_makes_is_routed(tmp_path: Path) -> None:
         await eventually(is_routed)
 
 
+async def test_a_topic_of_a_tool_is_routed_when_it_is_answered(tmp_path: Path) -> None:
+    fields = {
+        "topic": "orders",
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    async with registered_broker(tmp_path) as (broker, names):
+        answer = await broker.client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        permission = await permission_of(names, "orders")
+
+    assert answer.code == 0
+    assert permission == 6
+
+
 async def test_auto_creation_follows_its_switch(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         topics, settings = broker.running.topics, broker.running.settings

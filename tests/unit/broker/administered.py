@@ -96,6 +96,7 @@ class Administered:
             store=self.store,
             statistics=self.statistics,
             persistence=self.persistence,
+            registered=self.register,
             config=lambda: self.config,
             started_at_ms=NOW_MS,
         ).add_to(self.registry)
@@ -123,6 +124,9 @@ class Administered:
             statistics=self.statistics,
             now_ms=lambda: NOW_MS,
         ).add_to(self.registry)
+
+    async def register(self) -> None:
+        """There are no name servers here."""
 
     async def ask(self, code: int, body: bytes = b"", /, **fields: object) -> Command:
         texts = {name: str(value) for name, value in fields.items()}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from msgspec.structs import asdict, replace
@@ -64,6 +64,7 @@ class AdminTopicHandlers:
         store: DeletableQueues,
         statistics: BrokerStatistics,
         persistence: Persistence,
+        registered: Callable[[], Awaitable[None]],
         config: Callable[[], BrokerConfig],
         started_at_ms: int,
     ) -> None:
@@ -72,6 +73,7 @@ class AdminTopicHandlers:
         self._store = store
         self._statistics = statistics
         self._persistence = persistence
+        self._registered = registered
         self._config = config
         # Static topics are not offered: the table of their mappings never changes.
         self._mapping_version = DataVersion(timestamp_ms=started_at_ms)
@@ -173,6 +175,7 @@ class AdminTopicHandlers:
             if self._topics.put(topic):
                 log.info("topic_put peer=%s topic=%s", connection.peer, topic)
         await self._save()
+        await self._registered()  # who asked for the topic will ask for its route next
         return answer(command, remark=CHANGED_REMARK)
 
     def _changed(self, change: TopicConfig) -> TopicConfig:

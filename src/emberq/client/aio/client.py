@@ -1,0 +1,430 @@
+"""The client: name servers, routes, connections and heartbeats, shared by producers and consumers.
+
+Producers and consumers make their own unless they are given one.
+"""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from enum import Enum, auto
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from emberq.client.aio.connections import Connections
+from emberq.client.aio.heartbeats import Heartbeats
+from emberq.client.aio.name_servers import NameServers, configured_servers
+from emberq.client.aio.parts import ConsumerPart, ProducerPart
+from emberq.client.aio.routes import Routes
+from emberq.client.aio.server_requests import ServerRequests
+from emberq.client.broker_failures import broker_failure
+from emberq.client.core import namespaces
+from emberq.client.core.topic_queues import (
+    PublishQueues,
+    publish_queues,
+    subscribe_queues,
+    template_route,
+)
+from emberq.client.credentials import Credentials, Signing
+from emberq.client.identity import (
+    ProcessGuard,
+    client_id,
+    key_generator,
+    unique_instance_name,
+)
+from emberq.client.settings import ClientSettings
+from emberq.errors import (
+    BrokerNotFound,
+    ClientClosed,
+    ClientError,
+    ConfigError,
+    NoNameServer,
+    RemotingError,
+    TopicNotFound,
+)
+from emberq.model.queue import MessageQueue
+from emberq.model.route import MASTER_ID, TopicRoute
+from emberq.model.system_topics import DEFAULT_TOPIC
+from emberq.protocol.codes import ResponseCode
+from emberq.protocol.command import Command, new_request
+from emberq.protocol.header_fields import Header, to_fields
+from emberq.remoting.addresses import join_address, local_address, split_address
+from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.limits import RemotingLimits
+
+log = logging.getLogger(__name__)
+
+VIP_PORT_DISTANCE = 2
+TOPIC_QUEUES_DEFAULT = 4
+
+
+class ClientState(Enum):
+    NEW = auto()
+    RUNNING = auto()
+    CLOSED = auto()
+
+
+class ClientHealth(Struct, frozen=True, kw_only=True):
+    """What a probe wants to know."""
+
+    is_running: bool
+    is_name_server_reachable: bool
+    connected: list[str]
+    producer_groups: list[str]
+    consumer_groups: list[str]
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.is_running and self.is_name_server_reachable and bool(self.connected)
+
+
+class Client:
+    """Use it as `async with Client("localhost:9876") as client:`."""
+
+    def __init__(
+        self,
+        name_server: str | Sequence[str] | None = None,
+        *,
+        credentials: Credentials | None = None,
+        tls: bool | ssl.SSLContext = False,
+        namespace: str | None = None,
+        namespace_v2: str | None = None,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        client_ip: str | None = None,
+        is_vip_channel: bool = False,
+        settings: ClientSettings | None = None,
+    ) -> None:
+        """
+        Args:
+            name_server: `host:port`, several separated by `;`; else the environment's
+                NAMESRV_ADDR; else they are looked up where official clients look.
+            tls: True accepts any certificate, as official clients do; a context decides itself.
+            namespace: is put in front of topics and groups; users never see it.
+            instance_name: makes the client's id; needed only where it must survive a restart.
+        """
+        self.settings = settings or ClientSettings()
+        self.namespace = namespace
+        self._namespace_v2 = namespace_v2
+        self._servers_given = configured_servers(name_server)
+        self._unit_name = unit_name
+        self._is_vip_channel = is_vip_channel
+        self._guard = ProcessGuard()
+        ip = client_ip or local_address()
+        self.client_id = client_id(ip, instance_name or unique_instance_name(), unit_name)
+        self.keys = key_generator(ip)
+        self.producers: dict[str, ProducerPart] = {}
+        self.consumers: dict[str, ConsumerPart] = {}
+        self.server_requests = ServerRequests(self.producers, self.consumers)
+        self._endpoint = Endpoint(
+            self.server_requests.registry,
+            limits=replace(RemotingLimits(), connect_timeout_s=self.settings.connect_timeout),
+            hooks=(Signing(credentials),) if credentials is not None else (),
+        )
+        self.connections = Connections(self._endpoint, _tls_context(tls))
+        self.name_servers = NameServers(self.connections, self._servers_given)
+        self.routes = Routes(self.name_servers, self.settings.api_timeout)
+        self.heartbeats = Heartbeats(
+            self.client_id,
+            self.connections,
+            self.routes,
+            self.producers,
+            self.consumers,
+            self.settings.api_timeout,
+        )
+        self._topics: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._starting: asyncio.Lock | None = None
+        self._state = ClientState.NEW
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """`rocketmq://access:secret@host1:9876,host2:9876/namespace?tls=1`."""
+        parts = urlsplit(url)
+        if parts.scheme != "rocketmq" or not parts.netloc:
+            raise ConfigError(f"{url!r}: expected rocketmq://host:9876")
+        user, _, hosts = parts.netloc.rpartition("@")
+        if user:
+            access, _, secret = user.partition(":")
+            options.setdefault("credentials", Credentials(unquote(access), unquote(secret)))
+        if parts.path.strip("/"):
+            options.setdefault("namespace", unquote(parts.path.strip("/")))
+        if parse_qs(parts.query).get("tls", ["0"])[0] in ("1", "true"):
+            options.setdefault("tls", True)
+        return cls(hosts.replace(",", ";"), **options)
+
+    # Life
+
+    async def start(self) -> None:
+        """Begin; a second call does nothing.
+
+        Raises:
+            NoNameServer: none is configured and none can be looked up.
+        """
+        self._guard.check()
+        if self._state is ClientState.CLOSED:
+            raise ClientClosed("this client is closed", hint="Make a new one")
+        if self._starting is None:
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            if self._state is ClientState.RUNNING:
+                return
+            if not self._servers_given:
+                await self._discover()
+                self.spawn(self._repeat(self.settings.discovery, self._discover), "discovery")
+            self._state = ClientState.RUNNING
+            self.spawn(self._repeat(self.settings.route_refresh, self._refresh_routes), "routes")
+            self.spawn(self._repeat(self.settings.heartbeat, self.heartbeats.beat), "heartbeats")
+
+    async def close(self) -> None:
+        """Stop everything; producers and consumers that use it should be closed before."""
+        if self._state is ClientState.CLOSED:
+            return
+        self._state = ClientState.CLOSED
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.connections.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def health(self) -> ClientHealth:
+        connected = self.connections.addresses()
+        servers = set(self.name_servers.addresses)
+        return ClientHealth(
+            is_running=self._state is ClientState.RUNNING,
+            is_name_server_reachable=bool(servers.intersection(connected)),
+            connected=sorted(set(connected) - servers),
+            producer_groups=sorted(self.producers),
+            consumer_groups=sorted(self.consumers),
+        )
+
+    def check_running(self) -> None:
+        """Raises ClientClosed, ForkedClient."""
+        self._guard.check()
+        if self._state is not ClientState.RUNNING:
+            raise ClientClosed(
+                "the client is not running",
+                hint="Use 'async with', or call start() first and close() last",
+            )
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        """Run something until it ends or the client closes; its failure is logged."""
+        task = asyncio.get_running_loop().create_task(work, name=f"emberq-{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+        return task
+
+    # Names
+
+    def wrap(self, name: str) -> str:
+        return namespaces.wrap(self.namespace, name)
+
+    def unwrap(self, name: str) -> str:
+        return namespaces.unwrap(self.namespace, name)
+
+    # Groups
+
+    async def add_producer(self, group: str, part: ProducerPart) -> None:
+        """Raises ClientError if the group is in use on this client."""
+        self._add(self.producers, group, part, "producer")
+        await self.heartbeats.beat()
+
+    async def remove_producer(self, group: str) -> None:
+        if self.producers.pop(group, None) is not None:
+            await self.heartbeats.leave(producer_group=group)
+
+    def add_consumer(self, group: str, part: ConsumerPart) -> None:
+        """Raises ClientError if the group is in use on this client."""
+        self._add(self.consumers, group, part, "consumer")
+
+    async def remove_consumer(self, group: str) -> None:
+        if self.consumers.pop(group, None) is not None:
+            await self.heartbeats.leave(consumer_group=group)
+
+    # Topics
+
+    def watch(self, topic: str) -> None:
+        """Keep a topic's route fresh."""
+        self._topics.add(topic)
+
+    async def publish_queues(
+        self, topic: str, *, template: str = DEFAULT_TOPIC, queue_count: int = TOPIC_QUEUES_DEFAULT
+    ) -> PublishQueues:
+        """Where a topic can be written; a topic that does not exist yet is where its template is.
+
+        Raises:
+            NoNameServer, TopicNotFound
+        """
+        known = self.routes.known(topic)
+        if known is None:
+            known = await self._route_to_publish(topic, template, queue_count)
+        return publish_queues(topic, known)
+
+    async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Raises NoNameServer, TopicNotFound."""
+        self.watch(topic)
+        return subscribe_queues(topic, await self.routes.get(topic))
+
+    async def _route_to_publish(self, topic: str, template: str, queue_count: int) -> TopicRoute:
+        try:
+            route = await self.routes.refresh(topic)
+        except TopicNotFound as missing:
+            try:
+                model = await self.routes.get(template)
+            except TopicNotFound:
+                raise missing from None
+            route = template_route(model, queue_count)
+            self.routes.put(topic, route)
+        self.watch(topic)
+        return route
+
+    # Brokers
+
+    async def broker_address(
+        self, broker_name: str, broker_id: int = MASTER_ID, *, is_vip: bool = False
+    ) -> str:
+        """The address of a master, or of any member where another id is asked for.
+
+        Raises:
+            BrokerNotFound
+        """
+        address = self._address(broker_name, broker_id)
+        if address is None:
+            await self.routes.refresh_all(self._topics)
+            address = self._address(broker_name, broker_id)
+        if address is None:
+            role = "master" if broker_id == MASTER_ID else f"member {broker_id}"
+            raise BrokerNotFound(f"no address of the {role} of {broker_name} is known")
+        if is_vip and self._is_vip_channel:
+            host, port = split_address(address)
+            return join_address(host, port - VIP_PORT_DISTANCE)
+        return address
+
+    def _address(self, broker_name: str, broker_id: int) -> str | None:
+        addresses = self.routes.addresses_of(broker_name)
+        found = addresses.get(broker_id)
+        if found is None and broker_id != MASTER_ID:
+            # A slave that left: the next one, then anybody.
+            found = addresses.get(broker_id + 1) or next(iter(addresses.values()), None)
+        return found
+
+    async def call_broker(
+        self,
+        broker_name: str,
+        header: Header,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accepts: Sequence[int] = (ResponseCode.SUCCESS,),
+        is_vip: bool = False,
+    ) -> Command:
+        """Ask a broker's master.
+
+        Raises:
+            BrokerNotFound, BrokerError, RemotingError
+        """
+        address = await self.broker_address(broker_name, is_vip=is_vip)
+        return await self.call(
+            address, self.request(header, body), timeout_s=timeout_s, accepts=accepts
+        )
+
+    async def call(
+        self,
+        address: str,
+        request: Command,
+        *,
+        timeout_s: float | None = None,
+        accepts: Sequence[int] = (ResponseCode.SUCCESS,),
+    ) -> Command:
+        """Raises BrokerError for other codes than the accepted ones, RemotingError."""
+        self.check_running()
+        limit_s = self.settings.api_timeout if timeout_s is None else timeout_s
+        answer = await self.connections.call(address, request, limit_s)
+        if answer.code not in accepts:
+            raise broker_failure(answer, address)
+        return answer
+
+    def request(self, header: Header, body: bytes = b"") -> Command:
+        fields = to_fields(header)
+        if self._namespace_v2 is not None:
+            fields["nsd"], fields["ns"] = "true", self._namespace_v2
+        return new_request(header.code, fields, body)
+
+    # What runs beside
+
+    async def _repeat(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Whatever happens once, the next time comes: a client must never stop silently."""
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                await work()
+            except Exception:
+                log.exception("chore_failed")
+
+    async def _refresh_routes(self) -> None:
+        await self.routes.refresh_all(list(self._topics))
+
+    async def _discover(self) -> None:
+        from emberq.remoting.address_lookup import (  # noqa: PLC0415 - few clients look up
+            look_up,
+            lookup_url,
+        )
+
+        domain = os.environ.get("ROCKETMQ_NAMESRV_DOMAIN", "jmenv.tbsite.net")
+        subgroup = os.environ.get("ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP", "nsaddr")
+        url = lookup_url(domain, subgroup, self._unit_name or "")
+        try:
+            found = await asyncio.to_thread(look_up, url)
+        except RemotingError as error:
+            if not self.name_servers.addresses:
+                raise NoNameServer(
+                    f"no name server is configured, and none can be looked up: {error}",
+                    hint="Give name_server='host:9876' or set NAMESRV_ADDR",
+                ) from None
+            log.warning("discovery_failed reason=%s", error)
+            return
+        if found:
+            self.name_servers.replace(found)
+
+    def _add(self, table: dict[str, Any], group: str, part: object, kind: str) -> None:
+        self.check_running()
+        if group in table:
+            raise ClientError(
+                f"this client has a {kind} of group {group} already",
+                hint="Use another group, or a client of its own",
+            )
+        table[group] = part
+
+    def _task_done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task_failed name=%s", task.get_name(), exc_info=error)
+
+
+def _tls_context(tls: bool | ssl.SSLContext) -> ssl.SSLContext | None:
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    if not tls:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # The official default: encryption without proof of who the server is.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

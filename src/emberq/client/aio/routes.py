@@ -1,0 +1,110 @@
+"""Routes that the client knows, and brokers' addresses out of them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from emberq.client.aio.name_servers import NameServers
+from emberq.client.core.topic_queues import is_same_route
+from emberq.errors import ClientError, NoNameServer, TopicNotFound
+from emberq.model.route import MASTER_ID, TopicRoute
+from emberq.model.system_topics import RETRY_PREFIX
+
+log = logging.getLogger(__name__)
+
+RouteListener = Callable[[str], None]
+
+
+class Routes:
+    """A cache that is refreshed in time and on failure. Questions for one topic go together."""
+
+    def __init__(self, name_servers: NameServers, timeout_s: float) -> None:
+        self._name_servers = name_servers
+        self._timeout_s = timeout_s
+        self._routes: dict[str, TopicRoute] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
+        self._listeners: list[RouteListener] = []
+        # Addresses of all brokers of all routes, by name and id.
+        self._addresses: dict[str, dict[int, str]] = {}
+
+    def known(self, topic: str) -> TopicRoute | None:
+        return self._routes.get(topic)
+
+    def topics(self) -> list[str]:
+        return list(self._routes)
+
+    async def get(self, topic: str) -> TopicRoute:
+        """Raises NoNameServer, TopicNotFound."""
+        return self._routes.get(topic) or await self.refresh(topic)
+
+    async def refresh(self, topic: str) -> TopicRoute:
+        """Ask now. Raises NoNameServer, TopicNotFound."""
+        task = self._asking.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(topic))
+            self._asking[topic] = task
+            task.add_done_callback(lambda done: self._asked(topic, done))
+        return await asyncio.shield(task)
+
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """Ask for each; what fails keeps its old route and is logged."""
+        for topic in dict.fromkeys(topics):
+            try:
+                await self.refresh(topic)
+            except NoNameServer as error:
+                log.warning("routes_not_refreshed reason=%s", error)
+                return
+            except ClientError as error:
+                level = logging.DEBUG if topic.startswith(RETRY_PREFIX) else logging.WARNING
+                log.log(level, "route_not_refreshed topic=%s reason=%s", topic, error)
+
+    def put(self, topic: str, route: TopicRoute) -> None:
+        """Take a route that was not asked for under this name: a template's."""
+        if is_same_route(self._routes.get(topic), route):
+            return
+        self._routes[topic] = route
+        self._collect_addresses()
+        for listener in self._listeners:
+            listener(topic)
+
+    def forget(self, topic: str) -> None:
+        if self._routes.pop(topic, None) is not None:
+            self._collect_addresses()
+
+    def on_change(self, listener: RouteListener) -> None:
+        """Call `listener(topic)` when a route is new or another one."""
+        self._listeners.append(listener)
+
+    # Brokers
+
+    def broker_names(self) -> list[str]:
+        return list(self._addresses)
+
+    def addresses_of(self, broker_name: str) -> dict[int, str]:
+        return self._addresses.get(broker_name, {})
+
+    def all_addresses(self, *, only_masters: bool) -> list[tuple[str, int, str]]:
+        """Broker name, id and address of each."""
+        return [
+            (name, broker_id, address)
+            for name, addresses in self._addresses.items()
+            for broker_id, address in addresses.items()
+            if not only_masters or broker_id == MASTER_ID
+        ]
+
+    async def _ask(self, topic: str) -> TopicRoute:
+        route = await self._name_servers.route(topic, self._timeout_s)
+        self.put(topic, route)
+        return route
+
+    def _asked(self, topic: str, done: "asyncio.Task[TopicRoute]") -> None:
+        self._asking.pop(topic, None)
+        if not done.cancelled() and isinstance(done.exception(), TopicNotFound):
+            log.debug("route_not_found topic=%s", topic)
+
+    def _collect_addresses(self) -> None:
+        addresses: dict[str, dict[int, str]] = {}
+        for route in self._routes.values():
+            for broker in route.brokers:
+                addresses.setdefault(broker.broker_name, {}).update(broker.addresses)
+        self._addresses = addresses

@@ -1,7 +1,6 @@
 """The configuration in force, and its file."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from emberq.protocol.properties_text import write_properties
 from emberq.store.config import StoreConfig
 from emberq.stored_file import replace_file
 
-log = logging.getLogger(__name__)
-
 # A running broker keeps these; an update is stored and counts at the next start.
 KEPT_UNTIL_RESTART = (
     *("bind_address", "broker_cluster_name", "broker_config_path", "broker_id", "broker_ip1"),
@@ -25,8 +22,10 @@ KEPT_UNTIL_RESTART = (
 )
 # What an open store can follow at once.
 STORE_KEYS_AT_ONCE = (
-    *("clean_file_forcibly_enable", "delete_when", "disk_max_used_space_ratio"),
-    *("file_reserved_time", "max_message_size", "max_msgs_num_batch", "sync_flush_timeout"),
+    *("clean_file_forcibly_enable", "clean_resource_interval", "delete_commit_log_files_interval"),
+    *("delete_file_batch_max", "delete_when", "disk_max_used_space_ratio"),
+    *("disk_space_clean_forcibly_ratio", "disk_space_warning_level_ratio", "file_reserved_time"),
+    *("max_message_size", "max_msgs_num_batch", "sync_flush_timeout"),
 )
 
 ConfigListener = Callable[[BrokerConfig], None]
@@ -66,7 +65,6 @@ class Settings:
             self.store = replace(
                 self.store, **{name: getattr(store, name) for name in STORE_KEYS_AT_ONCE}
             )
-        log.info("config_updated keys=%s", ",".join(sorted(changes)))
         for listener in self._listeners:
             listener(self.config)
 

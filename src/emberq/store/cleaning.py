@@ -51,6 +51,10 @@ class Cleaner:
             pause=lambda milliseconds: self._stopped.wait(milliseconds / 1000),
         )
 
+    def follow(self, config: StoreConfig) -> None:
+        self._interval_s = config.clean_resource_interval / 1000
+        self._retention.follow(config)
+
     def start(self) -> None:
         self._stopped.clear()
         self._thread = threading.Thread(target=self._run, name="emberq-clean", daemon=True)

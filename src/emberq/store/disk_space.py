@@ -37,6 +37,9 @@ class DiskSpace:
         self._disk = disk
         self._admission = admission
 
+    def follow(self, config: StoreConfig) -> None:
+        self._config = config
+
     def usage(self) -> DiskUsage:
         """One system call per partition, no waiting for the disk."""
         log_folder, root = self._config.commit_log_folder, self._config.root

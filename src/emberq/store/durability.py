@@ -52,6 +52,9 @@ class Durability:
         self._checkpoint = Checkpoint()
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
 
+    def follow(self, config: StoreConfig) -> None:
+        self._config = config
+
     # Opening and closing
 
     def load_checkpoint(self) -> Checkpoint:

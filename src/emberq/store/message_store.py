@@ -145,6 +145,9 @@ class MessageStore:
         """Take up settings that changed; an open store follows only some of them."""
         self.config = config
         self._writer.body_size_max = config.max_message_size
+        self.durability.follow(config)
+        self._space.follow(config)
+        self._cleaner.follow(config)
 
     @property
     def is_busy(self) -> bool:

@@ -72,6 +72,9 @@ class Retention:
         self._manual_runs = 0
         self._trimmed_until = 0
 
+    def follow(self, config: StoreConfig) -> None:
+        self._config = config
+
     def arm(self) -> None:
         """Delete expired segments now, whatever the hour."""
         self._manual_runs = MANUAL_RUNS

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emberq.store import cleaning
 from emberq.testing.disk_history import Operation
@@ -88,3 +89,14 @@ def test_closing_ends_the_cleaner(tmp_path: Path) -> None:
 
     assert not is_running()
     assert store.delete_expired_segments() == 0
+
+
+def test_an_open_store_follows_new_limits_of_the_disk(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    with opened(tmp_path, disk, **HURRIED) as store:
+        disk.used = 0.8
+        store.follow(replace(store.config, disk_space_warning_level_ratio=70))
+        until(lambda: bool(store.refusal))
+
+        store.follow(replace(store.config, disk_space_warning_level_ratio=90))
+        until(lambda: not store.refusal)

@@ -21,10 +21,12 @@ from emberq.broker.departures import Departures
 from emberq.broker.filters.sql import compile_sql
 from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
+from emberq.broker.handlers.group_queries import GroupQueryHandlers
 from emberq.broker.handlers.heartbeat import HeartbeatHandlers
 from emberq.broker.handlers.locks import LockHandlers
 from emberq.broker.handlers.offsets import OffsetHandlers
 from emberq.broker.handlers.queries import QueryHandlers
+from emberq.broker.handlers.reset_offset import ResetOffsetHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
 from emberq.broker.parts import BrokerParts
@@ -139,4 +141,20 @@ def add_clients(broker: BrokerParts) -> None:
         groups=broker.groups,
         record_at=lambda log_offset: asyncio.to_thread(broker.store.record_at_waiting, log_offset),
         broker_name=broker.settings.config.broker_name,
+    ).add_to(broker.registry)
+    ResetOffsetHandlers(
+        topics=broker.topics,
+        groups=broker.groups,
+        consumers=broker.consumers,
+        offsets=broker.offsets,
+        store=broker.store,
+        config=broker.config,
+        broker_name=broker.settings.config.broker_name,
+    ).add_to(broker.registry)
+    GroupQueryHandlers(
+        consumers=broker.consumers,
+        offsets=broker.offsets,
+        topics=broker.topics,
+        min_offset=broker.store.min_offset,
+        broker_address=broker.addresses.main,
     ).add_to(broker.registry)

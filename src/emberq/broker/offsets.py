@@ -137,7 +137,9 @@ class ConsumerOffsets:
         """Let a group stand in a topic where another stands."""
         offsets = self._committed.get((topic, source))
         if offsets is not None:
-            self._new(topic, target).update(offsets)
+            copied = self._new(topic, target)
+            copied.clear()
+            copied.update(offsets)
             self._changed()
 
     # The file

@@ -11,14 +11,16 @@ from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.groups import GroupNames, GroupSubscription
 from emberq.protocol.bodies.offsets import CorrectionOffsets
 from emberq.protocol.bodies.routes import TopicNames
-from emberq.protocol.codes import ResponseCode
+from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
+from emberq.protocol.header_fields import from_fields
 from emberq.protocol.headers.offsets import CloneGroupOffset, QueryCorrectionOffset
 from emberq.protocol.headers.subscription_groups import (
     QuerySubscriptionByConsumer,
     QueryTopicsByConsumer,
 )
 from emberq.protocol.headers.topics import QueryTopicConsumeByWho
+from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry, Request
 
 # "Leave this queue as it is."
@@ -59,7 +61,7 @@ class GroupQueryHandlers:
         registry.add_typed(QueryTopicConsumeByWho, self.list_groups)
         registry.add_typed(QueryTopicsByConsumer, self.list_topics)
         registry.add_typed(QuerySubscriptionByConsumer, self.get_subscription)
-        registry.add_typed(QueryCorrectionOffset, self.correct_offsets)
+        registry.add(RequestCode.QUERY_CORRECTION_OFFSET, self.correct_offsets)
         registry.add_typed(CloneGroupOffset, self.clone_offsets)
 
     def list_groups(self, request: Request[QueryTopicConsumeByWho]) -> Command:
@@ -81,13 +83,13 @@ class GroupQueryHandlers:
         body = GroupSubscription(group=header.group, subscription=found, topic=header.topic)
         return answer(request.command, body=encode_body(body))
 
-    def correct_offsets(self, request: Request[QueryCorrectionOffset]) -> Command:
-        """The smallest offsets of all groups, but where the compared one is behind them.
+    def correct_offsets(self, command: Command, connection: Connection) -> Command:
+        """The smallest offsets of all groups, but where the compared one, if any, is behind them.
 
         Groups to be left out are not only left out: their offsets are deleted, as official
         brokers do.
         """
-        header = request.header
+        header = from_fields(QueryCorrectionOffset, {"compareGroup": "", **(command.fields or {})})
         for group in (header.filter_groups or "").split(","):
             if group.strip():
                 self._offsets.remove_group(group)
@@ -99,8 +101,7 @@ class GroupQueryHandlers:
         for queue_id, offset in self._offsets.of(header.compare_group, header.topic).items():
             if smallest.get(queue_id, NO_CORRECTION) > offset:
                 smallest[queue_id] = NO_CORRECTION
-        body = encode_body(CorrectionOffsets(offsets=smallest))
-        return answer(request.command, body=body)
+        return answer(command, body=encode_body(CorrectionOffsets(offsets=smallest)))
 
     def clone_offsets(self, request: Request[CloneGroupOffset]) -> Command:
         """Without a topic nothing is copied, as with official brokers."""

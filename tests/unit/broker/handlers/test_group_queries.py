@@ -122,6 +122,12 @@ async def test_corrections_are_the_smallest_offsets_but_where_the_group_is_behin
     )
 
     assert await corrected(queries) == {0: 40, 1: NO_CORRECTION, 2: NO_CORRECTION, 3: 70}
+    compared_with_nobody = await queries.ask(RequestCode.QUERY_CORRECTION_OFFSET, topic="T")
+    assert decode_body(CorrectionOffsets, compared_with_nobody.body).offsets == {
+        0: 40,
+        1: 60,
+        3: 70,
+    }
 
 
 async def test_groups_left_out_of_a_correction_lose_their_offsets_as_officially() -> None:

@@ -45,10 +45,18 @@ demo:
 	$(SETUP) server
 	@$(BIN)/python -m emberq.testing.demo
 
+# The store's tests run with both twins of the kernel where there are two.
+TWIN_TESTS = tests/unit/kernel tests/unit/record tests/unit/store \
+	$(wildcard tests/property/test_*kernel* tests/property/test_*store* tests/property/test_*log*) \
+	tests/property/test_key_index.py
+PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
+
 # Two to four workers: enough to hide waiting, few enough that deadlines hold on small machines.
 test:
 	$(SETUP) server dev
-	$(BIN)/python -m pytest --ignore=tests/interop -n auto --maxprocesses=4 --dist=worksteal $(ARGS)
+	$(PYTEST) --ignore=tests/interop $(ARGS)
+	@if ls src/emberq/kernel/compiled.*.so >/dev/null 2>&1; then \
+		echo "once more with the pure kernel:"; EMBERQ_PURE=1 $(PYTEST) $(TWIN_TESTS); fi
 
 lint:
 	$(SETUP) server dev
@@ -83,4 +91,5 @@ lock:
 
 clean:
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f src/emberq/kernel/compiled.c src/emberq/kernel/compiled.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

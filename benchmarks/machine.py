@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import emberq
+from emberq.kernel import TWIN
 from emberq.remoting.event_loop import loop_factory
 
 _ROOT = Path(__file__).parents[1]
@@ -31,6 +32,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     memory_gb: int
     load_average: float
     java: str | None = None
+    twin: str = "pure"  # of emberq.kernel; results before it existed do not say
 
 
 def gather(*, java: str | None) -> Facts:
@@ -42,6 +44,7 @@ def gather(*, java: str | None) -> Facts:
         python=platform.python_version(),
         msgspec=version("msgspec"),
         loop=_loop(),
+        twin=TWIN,
         kernel=platform.release().partition("-")[0],
         cpu=_cpu_model(),
         cores=len(os.sched_getaffinity(0)),

@@ -24,8 +24,8 @@ def markdown(figures: Figures, file_name: str) -> Iterator[str]:
     facts = figures.facts
     yield (
         f"Measured on {facts.date} at commit {facts.commit}: Python {facts.python}, {facts.loop}, "
-        f"{facts.cores} cores of an {facts.cpu}, Linux {facts.kernel}, load average before the "
-        f"run {facts.load_average}. Official: {figures.official}. All figures: "
+        f"{facts.twin} kernel, {facts.cores} cores of an {facts.cpu}, Linux {facts.kernel}, load "
+        f"average before the run {facts.load_average}. Official: {figures.official}. All figures: "
         f"[{file_name}](../../benchmarks/results/{file_name})."
     )
     yield ""

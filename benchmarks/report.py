@@ -23,7 +23,8 @@ def lines(figures: Figures) -> Iterator[str]:
     modified = " + changes" if facts.is_modified else ""
     yield (
         f"EmberQ {facts.emberq} ({facts.commit}{modified}), Python {facts.python}, {facts.loop}, "
-        f"{facts.cores} × {facts.cpu}, Linux {facts.kernel}, load average {facts.load_average}"
+        f"{facts.twin} kernel, {facts.cores} × {facts.cpu}, Linux {facts.kernel}, "
+        f"load average {facts.load_average}"
     )
     yield f"Official: {figures.official}"
     yield from figures.notes

@@ -12,10 +12,13 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "requirements"
+KERNEL_SOURCE = ROOT / "src" / "emberq" / "kernel" / "compiled.pyx"
 STILL_WORKING_EVERY_S = 15
 
 # Run by the Python of a `.venv` that somebody else made, or that a Ctrl-C left half made.
 IS_USABLE = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
+
+HAS_KERNEL = "import sys, importlib.util as i; sys.exit(not i.find_spec('emberq.kernel.compiled'))"
 
 
 class SetupFailed(Exception):
@@ -52,7 +55,12 @@ def install_lock(lock: Path) -> None:
 
 
 def install_project() -> None:
+    for outdated in KERNEL_SOURCE.parent.glob("compiled.*"):
+        if outdated.suffix in (".c", ".so", ".pyd"):
+            outdated.unlink()
     pip("install", "--no-build-isolation", "--no-deps", "--editable", str(ROOT))
+    if subprocess.run([VENV_PYTHON, "-c", HAS_KERNEL], check=False).returncode:
+        say("      the kernel could not be compiled (is there a C compiler?): plain Python runs")
 
 
 def pip(*arguments: str) -> None:

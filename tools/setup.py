@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.environment import (
+    KERNEL_SOURCE,
     LOCKS,
     ROOT,
     VENV,
@@ -87,7 +88,7 @@ def java_step() -> Step:
 
 
 def project_step() -> Step:
-    key = f"{ROOT} {digest(ROOT / 'pyproject.toml')}"
+    key = f"{ROOT} {digest(ROOT / 'pyproject.toml')} {digest(KERNEL_SOURCE)}"
     return Step("project", "installing emberq", VENV / "bin" / "emberq", key, install_project)
 
 

@@ -37,11 +37,27 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _print_version(context: click.Context, is_asked: bool) -> None:
+    if not is_asked:
+        return
+    from emberq.kernel import TWIN  # noqa: PLC0415 - only who asks pays for it
+
+    click.echo(f"emberq {__version__} ({TWIN} kernel)")
+    context.exit()
+
+
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="emberq", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, is_asked: _print_version(context, is_asked),
+    help="Show the version and exit.",
+)
 def emberq() -> None:
     """A message-queue system in Python, compatible with Apache RocketMQ."""
 

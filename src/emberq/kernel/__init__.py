@@ -4,13 +4,12 @@ The compiled twin is optional: it is made where `pip install` finds a C compiler
 which one runs; EMBERQ_PURE=1 in the environment chooses plain Python.
 """
 
-from emberq.kernel.batch import explode_batch
-from emberq.kernel.index_entries import chain_entries
-from emberq.kernel.key_hashes import hash_into, index_hashes, tag_index_hash
-from emberq.kernel.queue_entries import choose_entries
-from emberq.record.encode import encode_common_record
+import logging
+import os
 
-TWIN = "pure"
+from emberq.kernel.key_hashes import tag_index_hash
+
+log = logging.getLogger(__name__)
 
 __all__ = [
     "TWIN",
@@ -20,5 +19,47 @@ __all__ = [
     "explode_batch",
     "hash_into",
     "index_hashes",
+    "indexed_properties",
+    "scan_records",
     "tag_index_hash",
 ]
+
+COMPILED, PURE = "compiled", "pure"
+
+# Raised with every change of a signature: a twin that was compiled before it is not used.
+INTERFACE = 1
+
+
+def _chosen() -> str:
+    if os.environ.get("EMBERQ_PURE", "") not in ("", "0"):
+        return PURE
+    try:
+        from emberq.kernel import compiled  # noqa: PLC0415 - there is none without a compiler
+    except ImportError:
+        return PURE
+    if getattr(compiled, "INTERFACE", 0) != INTERFACE:
+        log.warning("kernel_outdated path=%s: install emberq again", compiled.__file__)
+        return PURE
+    return COMPILED
+
+
+TWIN = _chosen()
+
+if TWIN == PURE:
+    from emberq.kernel.batch import explode_batch
+    from emberq.kernel.index_entries import chain_entries
+    from emberq.kernel.key_hashes import hash_into, index_hashes
+    from emberq.kernel.queue_entries import choose_entries
+    from emberq.kernel.scan import indexed_properties, scan_records
+    from emberq.record.encode import encode_common_record
+else:
+    from emberq.kernel.compiled import (
+        chain_entries,
+        choose_entries,
+        encode_common_record,
+        explode_batch,
+        hash_into,
+        index_hashes,
+        indexed_properties,
+        scan_records,
+    )

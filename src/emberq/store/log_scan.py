@@ -6,38 +6,28 @@ is damage, and the walk goes on behind it (docs/decisions/0007-damage-in-the-log
 
 from collections.abc import Generator, Iterator
 from enum import Enum, auto
-from struct import Struct as Layout
-from typing import Any
-from zlib import crc32
 
 from msgspec import Struct
 
+from emberq.kernel import scan_records
+from emberq.kernel.scan import ScannedRecord
 from emberq.record.layout import (
     BLANK_SIZE_MIN,
-    IPV4_HOST_SIZE,
-    IPV6_HOST_SIZE,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     SIZE_AND_MAGIC,
 )
-from emberq.record.system_flag import BORN_HOST_IPV6, HOSTS_IPV6_MASK, STORE_HOST_IPV6
 from emberq.store.commit_log import CommitLog
 
-# Size, magic, CRC, queue id, (flag), queue offset, log offset, system flag, (born time and host),
-# store time, (store host, reconsume times, prepared offset), body length.
-_HEADS = {
-    (born, store): Layout(f">iIIi4xqqi{8 + born}xq{store + 12}xi")
-    for born in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
-    for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
-}
-_HEAD = _HEADS[IPV4_HOST_SIZE, IPV4_HOST_SIZE]
-_SHORT = Layout(">H")
-_CRC_MASK = 0x7FFFFFFF
 _MAGICS = (MAGIC_V1, MAGIC_V2)
 _MAGIC_PREFIX = MAGIC_V1.to_bytes(4, "big")[:3]
 _SEARCH_CHUNK_BYTES = 1024 * 1024
 RECORD_SIZE_MIN = 91
+
+# Some callers want the first record only.
+RECORDS_AT_ONCE_MIN = 1
+RECORDS_AT_ONCE_MAX = 256
 
 
 class ScanStop(Enum):
@@ -46,24 +36,6 @@ class ScanStop(Enum):
     END = auto()  # where it was told to, or where the segments end
     UNWRITTEN = auto()  # zeros: nothing was ever written here
     DAMAGED = auto()  # bytes that are no record
-
-
-class ScannedRecord(Struct, frozen=True, gc=False):
-    log_offset: int
-    size: int
-    topic: bytes
-    queue_id: int
-    queue_offset: int
-    system_flag: int
-    stored_at_ms: int
-    # Where the properties lie in the segment's view.
-    view: memoryview
-    properties_at: int
-    properties_end: int
-
-    @property
-    def properties(self) -> bytes:
-        return bytes(self.view[self.properties_at : self.properties_end])
 
 
 class ScanEnd(Struct, frozen=True):
@@ -133,62 +105,16 @@ class LogScan:
     def _records(
         self, view: memoryview, position: int, base: int, room: int
     ) -> Generator[ScannedRecord, None, tuple[int, str | None]]:
-        """Records of one segment up to `room`; returns where they end, and the flaw there.
-
-        Written for speed: a store that was not closed waits for this loop.
-        """
-        is_crc_checked = self._is_crc_checked
-        unpack_head, head_size = _HEAD.unpack_from, _HEAD.size
-        last_head = room - head_size
-        while position <= last_head:
-            (
-                size,
-                magic,
-                crc,
-                queue_id,
-                queue_offset,
-                log_offset,
-                system_flag,
-                stored_at_ms,
-                body_size,
-            ) = unpack_head(view, position)
-            end = position + size
-            if log_offset != base + position or end > room or magic not in _MAGICS:
-                break
-            body_at = position + head_size
-            if system_flag & HOSTS_IPV6_MASK:
-                layout = _layout_of(system_flag)
-                body_at = position + layout.size
-                if body_at > room:
-                    break
-                *_, stored_at_ms, body_size = layout.unpack_from(view, position)
-            body_end = body_at + body_size
-            if body_size < 0 or body_end + 3 > end:
-                return position, f"a body of {body_size} bytes does not fit"
-            if is_crc_checked and body_size and crc32(view[body_at:body_end]) & _CRC_MASK != crc:
-                return position, "the checksum of the body is wrong"
-            if magic == MAGIC_V1:
-                topic_at = body_end + 1
-                topic_end = topic_at + view[body_end]
-            else:
-                topic_at = body_end + 2
-                topic_end = topic_at + _SHORT.unpack_from(view, body_end)[0]
-            if topic_end + 2 > end or topic_end + 2 + _SHORT.unpack_from(view, topic_end)[0] != end:
-                return position, f"its lengths do not add up to {size}"
-            yield ScannedRecord(
-                log_offset,
-                size,
-                bytes(view[topic_at:topic_end]),
-                queue_id,
-                queue_offset,
-                system_flag,
-                stored_at_ms,
-                view,
-                topic_end + 2,
-                end,
+        """Records of one segment up to `room`; returns where they end, and the flaw there."""
+        count_max = RECORDS_AT_ONCE_MIN
+        while True:
+            records, position, is_over, flaw = scan_records(
+                view, position, base, room, self._is_crc_checked, count_max
             )
-            position = end
-        return position, _flaw(view, position, base, room)
+            yield from records
+            if is_over:
+                return position, _flaw(view, position, base, room) if flaw is None else flaw
+            count_max = RECORDS_AT_ONCE_MAX
 
     def _behind_damage(self, view: memoryview, position: int, base: int, flaw: str) -> int:
         """Where the walk goes on: at the next record, or where the log was whole until."""
@@ -224,13 +150,6 @@ class LogScan:
         if _is_blank(view, position):
             return True
         return next(self._records(view, position, base, limit), None) is not None
-
-
-def _layout_of(system_flag: int) -> Any:
-    return _HEADS[
-        IPV6_HOST_SIZE if system_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE,
-        IPV6_HOST_SIZE if system_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE,
-    ]
 
 
 def _flaw(view: memoryview, position: int, base: int, room: int) -> str | None:

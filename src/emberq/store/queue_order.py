@@ -4,8 +4,9 @@ Checksums cover bodies only. A record whose offset in its queue does not fit is 
 log explains it: records before it are lost, or its topic was deleted and made again.
 """
 
+from emberq.kernel.scan import ScannedRecord
 from emberq.store.consume_queue import ConsumeQueue
-from emberq.store.log_scan import RECORD_SIZE_MIN, Damage, ScannedRecord
+from emberq.store.log_scan import RECORD_SIZE_MIN, Damage
 
 
 class QueueLacksRecords(Exception):

@@ -7,13 +7,16 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from emberq.errors import RecordError
-from emberq.kernel.stored_properties import find_delay, find_keys, find_tags, find_unique_key
+from emberq.kernel import indexed_properties
+from emberq.kernel.scan import ScannedRecord
+from emberq.kernel.stored_properties import find_delay
+from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
 from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.dispatch import Dispatched
-from emberq.store.log_scan import Damage, LogScan, ScannedRecord, ScanStop
+from emberq.store.log_scan import Damage, LogScan, ScanStop
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_order import QueueLacksRecords, QueueOrder
 from emberq.store.queue_recovery import cut_back, cut_to_log_end, is_entry_of, recover_queue
@@ -256,18 +259,21 @@ class Recovery:
 
     def _take(self, record: ScannedRecord, queue: ConsumeQueue | None, is_unindexed: bool) -> None:
         """Append to the queue if there is one, and remember keys for the index."""
-        properties = record.properties
-        tags = find_tags(properties)
+        unique_key, keys, tags = indexed_properties(
+            record.view, record.properties_at, record.properties_end
+        )
         if queue is not None:
             self._dispatched += 1
             code = 0
-            if tags is not None or record.topic == _SCHEDULE_TOPIC:
-                delay = find_delay(properties) if record.topic == _SCHEDULE_TOPIC else None
+            if record.topic == _SCHEDULE_TOPIC:
+                delay = find_delay(record.properties)
                 code = self._tag_codes.of(queue.topic, tags, delay, record.stored_at_ms)
+            elif tags is not None:
+                code = tag_code(tags)
             queue.append(record.queue_offset, record.log_offset, record.size, code)
             self._unwritten.add(queue)
         if is_unindexed and self._index is not None:
-            self._unindexed.append(_indexed(record, properties, tags))
+            self._unindexed.append(_indexed(record, unique_key, keys, tags))
             if len(self._unindexed) >= INDEX_BATCH:
                 self._index.add(self._unindexed)
                 self._unindexed = []
@@ -308,13 +314,14 @@ def dispatched_from(record: ScannedRecord, queues: QueueTable, tag_codes: TagCod
     Raises:
         RecordError: no queue can have its topic.
     """
-    properties = record.properties
-    tags = find_tags(properties)
-    dispatched = _indexed(record, properties, tags)
+    unique_key, keys, tags = indexed_properties(
+        record.view, record.properties_at, record.properties_end
+    )
+    dispatched = _indexed(record, unique_key, keys, tags)
     if not _is_queued(record):
         return dispatched
     topic = dispatched.topic
-    delay = find_delay(properties) if topic == SCHEDULE_TOPIC else None
+    delay = find_delay(record.properties) if topic == SCHEDULE_TOPIC else None
     return structs.replace(
         dispatched,
         queue=queues.get_or_add(topic, record.queue_id),
@@ -322,7 +329,9 @@ def dispatched_from(record: ScannedRecord, queues: QueueTable, tag_codes: TagCod
     )
 
 
-def _indexed(record: ScannedRecord, properties: bytes, tags: str | None) -> Dispatched:
+def _indexed(
+    record: ScannedRecord, unique_key: str | None, keys: str | None, tags: str | None
+) -> Dispatched:
     """What the index needs to know of a record."""
     return Dispatched(
         None,
@@ -332,8 +341,8 @@ def _indexed(record: ScannedRecord, properties: bytes, tags: str | None) -> Disp
         0,
         record.stored_at_ms,
         record.topic.decode("utf-8", "replace"),
-        find_unique_key(properties),
-        find_keys(properties),
+        unique_key,
+        keys,
         record.system_flag & TRANSACTION_MASK != TransactionType.ROLLBACK,
         tags,
     )

@@ -5,6 +5,7 @@ import pytest
 
 from emberq import __version__
 from emberq.cli.main import COMMANDS
+from emberq.kernel import TWIN
 
 
 def emberq(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -17,10 +18,10 @@ def emberq(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_version_is_one_line() -> None:
+def test_the_version_is_one_line_and_names_the_kernel() -> None:
     done = emberq("--version")
 
-    assert (done.returncode, done.stdout) == (0, f"emberq {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"emberq {__version__} ({TWIN} kernel)\n")
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

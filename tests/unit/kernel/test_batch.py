@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from emberq.errors import RecordError
-from emberq.kernel.batch import explode_batch, explode_rare_batch
+from emberq.kernel.batch import Exploded, explode_rare_batch
 from emberq.record.batch import encode_batch_element
 from emberq.record.decode import iter_records
 from emberq.record.encode import topic_part
@@ -15,6 +15,7 @@ from emberq.record.string_hash import index_hash, tag_code
 from emberq.store.consume_queue import ENTRY
 from emberq.store.results import PutStatus
 from tests.support.stores import HOST, HOST_IPV6, TOPIC, opened, read_all
+from tests.support.twins import both_twins
 
 BORN = pack_host("10.9.8.7", 4321)
 # Queue id, queue offset, log offset, system flag, and what else the request says of all messages.
@@ -29,14 +30,14 @@ CONTENT = b"".join(ELEMENTS)
 BORDERS = {len(ELEMENTS[0]), len(ELEMENTS[0] + ELEMENTS[1])}
 
 
-def exploded(content: bytes) -> tuple[bytes, list[int], bytes, list[int], list[int]]:
-    part = topic_part(TOPIC)
-    assert part is not None
-    return explode_batch(content, TOPIC, part, *AROUND)
+def exploded(twin: Any, content: bytes) -> Exploded:
+    exploded: Exploded = twin.explode_batch(content, TOPIC, topic_part(TOPIC), *AROUND)
+    return exploded
 
 
-def test_each_message_becomes_a_record_at_the_next_offsets() -> None:
-    records, log_offsets, _, _, _ = exploded(CONTENT)
+@both_twins
+def test_each_message_becomes_a_record_at_the_next_offsets(twin: Any) -> None:
+    records, log_offsets, _, _, _ = exploded(twin, CONTENT)
     decoded = list(iter_records(records))
 
     assert [record.body for record in decoded] == [b"first", b"", b"third"]
@@ -52,16 +53,18 @@ def test_each_message_becomes_a_record_at_the_next_offsets() -> None:
     assert first.properties == b"UNIQ_KEY\x01U1\x02TAGS\x01A\x02KEYS\x01k1  k2\x02"
 
 
-def test_queue_entries_name_offset_size_and_tag() -> None:
-    records, log_offsets, entries, _, _ = exploded(CONTENT)
+@both_twins
+def test_queue_entries_name_offset_size_and_tag(twin: Any) -> None:
+    records, log_offsets, entries, _, _ = exploded(twin, CONTENT)
     sizes = [record.size_bytes for record in iter_records(records)]
     codes = [tag_code("A"), 0, tag_code("B")]
 
     assert list(ENTRY.iter_unpack(entries)) == list(zip(log_offsets, sizes, codes, strict=True))
 
 
-def test_keys_are_hashed_in_the_order_of_the_index() -> None:
-    _, log_offsets, _, hashes, owners = exploded(CONTENT)
+@both_twins
+def test_keys_are_hashed_in_the_order_of_the_index(twin: Any) -> None:
+    _, log_offsets, _, hashes, owners = exploded(twin, CONTENT)
     first = [index_hash(f"{TOPIC}#{key}") for key in ("U1", "k1", "k2", "T#A")]
     third = [index_hash(f"{TOPIC}#{key}") for key in ("�", "T#B")]
 
@@ -69,30 +72,34 @@ def test_keys_are_hashed_in_the_order_of_the_index() -> None:
     assert owners == [log_offsets[0]] * 4 + [log_offsets[2]] * 2
 
 
-def test_the_rare_way_leads_to_the_same() -> None:
-    assert explode_rare_batch(CONTENT, TOPIC, *AROUND) == exploded(CONTENT)
+@both_twins
+def test_the_rare_way_leads_to_the_same(twin: Any) -> None:
+    assert explode_rare_batch(CONTENT, TOPIC, *AROUND) == exploded(twin, CONTENT)
 
 
+@both_twins
 @pytest.mark.parametrize("size", set(range(1, len(CONTENT))) - BORDERS)
-def test_a_batch_that_is_cut_off_is_refused(size: int) -> None:
+def test_a_batch_that_is_cut_off_is_refused(twin: Any, size: int) -> None:
     with pytest.raises(RecordError):
-        exploded(CONTENT[:size])
+        exploded(twin, CONTENT[:size])
 
 
+@both_twins
 @pytest.mark.parametrize("at", [16, 25])
-def test_negative_lengths_are_refused(at: int) -> None:
+def test_negative_lengths_are_refused(twin: Any, at: int) -> None:
     content = bytearray(encode_batch_element(b"hello", b"TAGS\x01A\x02"))
     content[at] = 0x80
 
     with pytest.raises(RecordError):
-        exploded(bytes(content))
+        exploded(twin, bytes(content))
 
 
-def test_the_total_size_of_a_message_is_not_looked_at() -> None:
+@both_twins
+def test_the_total_size_of_a_message_is_not_looked_at(twin: Any) -> None:
     content = bytearray(encode_batch_element(b"hello"))
     content[:4] = b"\x7f\xff\xff\xff"
 
-    assert exploded(bytes(content)) == exploded(encode_batch_element(b"hello"))
+    assert exploded(twin, bytes(content)) == exploded(twin, encode_batch_element(b"hello"))
 
 
 @pytest.mark.parametrize("topic", [TOPIC, "x" * 200])

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from emberq.kernel.scan import ScannedRecord
 from emberq.record.encode import encode_record
 from emberq.record.layout import MAGIC_V2
 from emberq.store.commit_log import CommitLog
-from emberq.store.log_scan import Damage, LogScan, ScannedRecord, ScanStop
+from emberq.store.log_scan import Damage, LogScan, ScanStop
 from emberq.testing.faulty_disk import FaultyDisk
 from tests.support.stores import HOST, HOST_IPV6
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from emberq.kernel.scan import ScannedRecord
 from emberq.store.consume_queue import ConsumeQueue
-from emberq.store.log_scan import Damage, ScannedRecord
+from emberq.store.log_scan import Damage
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_order import QueueLacksRecords, QueueOrder
 from emberq.testing.faulty_disk import FaultyDisk

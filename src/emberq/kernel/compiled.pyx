@@ -1,0 +1,621 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The compiled twin. Each function does what its plain twin in this folder does, byte for byte.
+
+tests/unit/kernel and tests/property/test_kernel_twins.py hold both to that.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from zlib import crc32 as zlib_crc32
+
+from emberq.errors import RecordError
+from emberq.kernel.scan import ScannedRecord
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <stddef.h>
+
+    /* Larger bodies are summed by zlib: faster there, by more than calling it costs. */
+    #define EMBERQ_ZLIB_FROM_SIZE 1536
+    #define EMBERQ_PREFIX_SIZE 88
+    #define EMBERQ_BATCH_PREFIX_SIZE 20
+    #define EMBERQ_MAGIC_V1 0xDAA320A7u
+    #define EMBERQ_MAGIC_V2 0xDAA320ABu
+    #define EMBERQ_HOSTS_IPV6_MASK 0x30
+    #define EMBERQ_BORN_HOST_IPV6 0x10
+    #define EMBERQ_STORE_HOST_IPV6 0x20
+    #define EMBERQ_RECORD_SIZE_MAX 0x7FFFFFFF
+    #define EMBERQ_PROPERTIES_SIZE_MAX 0x7FFF
+    #define EMBERQ_QUEUE_ENTRY_SIZE 20
+    #define EMBERQ_INDEX_ENTRY_SIZE 20
+    #define EMBERQ_FILLER_RECORD_SIZE 0x7FFFFFFF
+
+    static uint32_t emberq_crc_table[16][256];
+
+    static void emberq_crc_prepare(void) {
+        for (uint32_t n = 0; n < 256; n++) {
+            uint32_t c = n;
+            for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+            emberq_crc_table[0][n] = c;
+        }
+        for (int t = 1; t < 16; t++)
+            for (uint32_t n = 0; n < 256; n++) {
+                uint32_t c = emberq_crc_table[t - 1][n];
+                emberq_crc_table[t][n] = emberq_crc_table[0][c & 0xFF] ^ (c >> 8);
+            }
+    }
+
+    static uint32_t emberq_load_little(const uint8_t *p) {
+        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    }
+
+    /* Sixteen bytes per step, each looked up in a table of its own. */
+    static uint32_t emberq_crc(const uint8_t *p, size_t size) {
+        uint32_t (*t)[256] = emberq_crc_table;
+        uint32_t c = 0xFFFFFFFFu;
+        while (size >= 16) {
+            uint32_t a = emberq_load_little(p) ^ c, b = emberq_load_little(p + 4);
+            uint32_t d = emberq_load_little(p + 8), e = emberq_load_little(p + 12);
+            c = t[15][a & 0xFF] ^ t[14][a >> 8 & 0xFF] ^ t[13][a >> 16 & 0xFF] ^ t[12][a >> 24]
+              ^ t[11][b & 0xFF] ^ t[10][b >> 8 & 0xFF] ^ t[9][b >> 16 & 0xFF] ^ t[8][b >> 24]
+              ^ t[7][d & 0xFF] ^ t[6][d >> 8 & 0xFF] ^ t[5][d >> 16 & 0xFF] ^ t[4][d >> 24]
+              ^ t[3][e & 0xFF] ^ t[2][e >> 8 & 0xFF] ^ t[1][e >> 16 & 0xFF] ^ t[0][e >> 24];
+            p += 16;
+            size -= 16;
+        }
+        while (size--) c = t[0][(c ^ *p++) & 0xFF] ^ (c >> 8);
+        return c ^ 0xFFFFFFFFu;
+    }
+
+    static void emberq_put16(uint8_t *p, uint16_t v) { p[0] = v >> 8; p[1] = v; }
+    static void emberq_put32(uint8_t *p, uint32_t v) {
+        p[0] = v >> 24; p[1] = v >> 16; p[2] = v >> 8; p[3] = v;
+    }
+    static void emberq_put64(uint8_t *p, uint64_t v) {
+        emberq_put32(p, v >> 32); emberq_put32(p + 4, (uint32_t)v);
+    }
+    static uint16_t emberq_get16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
+    static uint32_t emberq_get32(const uint8_t *p) {
+        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
+    static uint64_t emberq_get64(const uint8_t *p) {
+        return (uint64_t)emberq_get32(p) << 32 | emberq_get32(p + 4);
+    }
+    """
+    const int32_t ZLIB_FROM_SIZE "EMBERQ_ZLIB_FROM_SIZE"
+    const int32_t PREFIX_SIZE "EMBERQ_PREFIX_SIZE"
+    const int32_t BATCH_PREFIX_SIZE "EMBERQ_BATCH_PREFIX_SIZE"
+    const uint32_t MAGIC_V1 "EMBERQ_MAGIC_V1"
+    const uint32_t MAGIC_V2 "EMBERQ_MAGIC_V2"
+    const int32_t HOSTS_IPV6_MASK "EMBERQ_HOSTS_IPV6_MASK"
+    const int32_t BORN_HOST_IPV6 "EMBERQ_BORN_HOST_IPV6"
+    const int32_t STORE_HOST_IPV6 "EMBERQ_STORE_HOST_IPV6"
+    const int32_t RECORD_SIZE_MAX "EMBERQ_RECORD_SIZE_MAX"
+    const int32_t PROPERTIES_SIZE_MAX "EMBERQ_PROPERTIES_SIZE_MAX"
+    const int32_t QUEUE_ENTRY_SIZE "EMBERQ_QUEUE_ENTRY_SIZE"
+    const int32_t INDEX_ENTRY_SIZE "EMBERQ_INDEX_ENTRY_SIZE"
+    const int32_t FILLER_RECORD_SIZE "EMBERQ_FILLER_RECORD_SIZE"
+    void emberq_crc_prepare() noexcept nogil
+    uint32_t emberq_crc(const uint8_t *p, size_t size) noexcept nogil
+    void emberq_put16(uint8_t *p, uint16_t v) noexcept nogil
+    void emberq_put32(uint8_t *p, uint32_t v) noexcept nogil
+    void emberq_put64(uint8_t *p, uint64_t v) noexcept nogil
+    uint16_t emberq_get16(const uint8_t *p) noexcept nogil
+    uint32_t emberq_get32(const uint8_t *p) noexcept nogil
+    uint64_t emberq_get64(const uint8_t *p) noexcept nogil
+
+cdef extern from "Python.h":
+    int PyUnicode_KIND(object text)
+    void *PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    uint32_t PyUnicode_READ(int kind, void *data, Py_ssize_t index)
+
+emberq_crc_prepare()
+
+INTERFACE = 1  # as in `emberq.kernel`
+
+
+# Records
+
+cdef uint32_t _crc31(object owner, const uint8_t *start, Py_ssize_t size) except? 0xFFFFFFFF:
+    """`owner` is the object whose bytes are summed, where all of them are."""
+    if size >= ZLIB_FROM_SIZE and owner is not None:
+        return <uint32_t>zlib_crc32(owner) & 0x7FFFFFFF
+    return emberq_crc(start, size) & 0x7FFFFFFF
+
+
+cdef inline void _put_head(
+    uint8_t *at, uint32_t size, uint32_t crc, int32_t queue_id, int32_t flag, int64_t queue_offset,
+    int64_t log_offset, int32_t system_flag, int64_t born_at_ms, const uint8_t *born_host,
+    int64_t stored_at_ms, const uint8_t *store_host, int32_t reconsume_times,
+    int64_t prepared_offset, uint32_t body_size,
+) noexcept:
+    emberq_put32(at, size)
+    emberq_put32(at + 4, MAGIC_V1)
+    emberq_put32(at + 8, crc)
+    emberq_put32(at + 12, <uint32_t>queue_id)
+    emberq_put32(at + 16, <uint32_t>flag)
+    emberq_put64(at + 20, <uint64_t>queue_offset)
+    emberq_put64(at + 28, <uint64_t>log_offset)
+    emberq_put32(at + 36, <uint32_t>system_flag)
+    emberq_put64(at + 40, <uint64_t>born_at_ms)
+    memcpy(at + 48, born_host, 8)
+    emberq_put64(at + 56, <uint64_t>stored_at_ms)
+    memcpy(at + 64, store_host, 8)
+    emberq_put32(at + 72, <uint32_t>reconsume_times)
+    emberq_put64(at + 76, <uint64_t>prepared_offset)
+    emberq_put32(at + 84, body_size)
+
+
+def encode_common_record(
+    bytes topic not None, object body, bytes properties not None, object queue_id, object flag,
+    object queue_offset, object log_offset, object system_flag, object born_at_ms,
+    bytes born_host not None, object stored_at_ms, bytes store_host not None,
+    object reconsume_times, object prepared_offset,
+):
+    cdef Py_buffer view
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic)
+    cdef Py_ssize_t properties_size = PyBytes_GET_SIZE(properties)
+    cdef Py_ssize_t size
+    cdef bytes record
+    cdef uint8_t *at
+    cdef uint32_t crc
+    assert PyBytes_GET_SIZE(born_host) == 8 and PyBytes_GET_SIZE(store_host) == 8
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        size = PREFIX_SIZE + 2 + view.len + topic_size + properties_size
+        if size > RECORD_SIZE_MAX or properties_size > PROPERTIES_SIZE_MAX:
+            raise RecordError(
+                f"a value does not fit its record field: {size} bytes, properties of "
+                f"{properties_size}"
+            )
+        crc = _crc31(body, <const uint8_t *>view.buf, view.len)
+        record = PyBytes_FromStringAndSize(NULL, size)
+        at = <uint8_t *>PyBytes_AS_STRING(record)
+        try:
+            _put_head(
+                at, <uint32_t>size, crc, queue_id, flag, queue_offset, log_offset,
+                _without_host_bits(system_flag), born_at_ms,
+                <const uint8_t *>PyBytes_AS_STRING(born_host), stored_at_ms,
+                <const uint8_t *>PyBytes_AS_STRING(store_host), reconsume_times, prepared_offset,
+                <uint32_t>view.len,
+            )
+        except OverflowError as error:
+            raise RecordError(f"a value does not fit its record field: {error}") from error
+        at += PREFIX_SIZE
+        memcpy(at, view.buf, view.len)
+        at += view.len
+        memcpy(at, PyBytes_AS_STRING(topic), topic_size)
+        at += topic_size
+        emberq_put16(at, <uint16_t>properties_size)
+        memcpy(at + 2, PyBytes_AS_STRING(properties), properties_size)
+        return record
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef int32_t _without_host_bits(object system_flag) except? -1:
+    cdef int32_t flag = system_flag
+    return flag & ~HOSTS_IPV6_MASK
+
+
+# Java's string hash
+
+cdef uint32_t _hash_text(uint32_t number, object text) except? 0xFFFFFFFF:
+    """Continue a hash with the UTF-16 units of a text."""
+    cdef int kind = PyUnicode_KIND(text)
+    cdef void *data = PyUnicode_DATA(text)
+    cdef Py_ssize_t length = PyUnicode_GET_LENGTH(text)
+    cdef Py_ssize_t index
+    cdef uint32_t point
+    if kind == 1:
+        for index in range(length):
+            number = 31 * number + (<uint8_t *>data)[index]
+    else:
+        for index in range(length):
+            point = PyUnicode_READ(kind, data, index)
+            if point >= 0x10000:
+                point -= 0x10000
+                number = 31 * number + (0xD800 | point >> 10)
+                point = 0xDC00 | (point & 0x3FF)
+            number = 31 * number + point
+    return number
+
+
+cdef uint32_t _hash_utf8(uint32_t number, const uint8_t *start, Py_ssize_t size) except? 0xFFFFFFFF:
+    """The same for the bytes of a text; those that are no UTF-8 count as replaced."""
+    cdef Py_ssize_t index
+    cdef uint32_t ascii_number = number
+    for index in range(size):
+        if start[index] >= 0x80:
+            return _hash_text(number, (<const char *>start)[:size].decode("utf-8", "replace"))
+        ascii_number = 31 * ascii_number + start[index]
+    return ascii_number
+
+
+cdef inline int64_t _index_hash(uint32_t number) noexcept:
+    """Java's absolute value; the number without a positive twin becomes 0."""
+    if number == 0x80000000u:
+        return 0
+    return number if number < 0x80000000u else <int64_t>(<uint32_t>(-<int32_t>number))
+
+
+cdef inline uint32_t _hash_topic(object topic) except? 0xFFFFFFFF:
+    return 31 * _hash_text(0, topic) + 35  # the `#` between topic and key
+
+
+def index_hashes(object topics, object keys):
+    cdef list hashes = [0] * len(keys)
+    _hash_each(hashes, range(len(hashes)), topics, keys)
+    return hashes
+
+
+def hash_into(list hashes not None, object places, object topics, object keys):
+    _hash_each(hashes, places, topics, keys)
+
+
+cdef int _hash_each(list hashes, object places, object topics, object keys) except -1:
+    cdef object last_topic = None
+    cdef uint32_t topic_hash = 0
+    for place, topic, key in zip(places, topics, keys, strict=True):
+        if topic is not last_topic:
+            topic_hash = _hash_topic(topic)
+            last_topic = topic
+        hashes[place] = _index_hash(_hash_text(topic_hash, key))
+    return 0
+
+
+# Properties
+
+cdef struct Found:
+    const uint8_t *start
+    Py_ssize_t size  # 0: there is none
+
+
+cdef struct Properties:
+    Found tags
+    Found keys
+    Found unique_key
+
+
+cdef Properties _find_properties(const uint8_t *start, Py_ssize_t size) noexcept:
+    """Of several equal names the last counts; empty values never do."""
+    cdef Properties found
+    found.tags.size = found.keys.size = found.unique_key.size = 0
+    found.tags.start = found.keys.start = found.unique_key.start = start
+    cdef const uint8_t *end = start + size
+    cdef const uint8_t *stop
+    cdef Py_ssize_t item_size
+    while start < end:
+        stop = <const uint8_t *>memchr(start, 2, end - start)
+        if stop == NULL:
+            stop = end
+        item_size = stop - start
+        if item_size > 5:
+            if memcmp(start, b"TAGS\x01", 5) == 0:
+                found.tags.start = start + 5
+                found.tags.size = item_size - 5
+            elif memcmp(start, b"KEYS\x01", 5) == 0:
+                found.keys.start = start + 5
+                found.keys.size = item_size - 5
+            elif item_size > 9 and memcmp(start, b"UNIQ_KEY\x01", 9) == 0:
+                found.unique_key.start = start + 9
+                found.unique_key.size = item_size - 9
+        start = stop + 1
+    return found
+
+
+cdef object _text_of(Found found):
+    if found.size == 0:
+        return None
+    return (<const char *>found.start)[:found.size].decode("utf-8", "replace")
+
+
+def indexed_properties(object view, Py_ssize_t start, Py_ssize_t end):
+    cdef Py_buffer buffer
+    cdef Properties found
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= end <= buffer.len:
+            raise IndexError(f"no properties from {start} to {end} of {buffer.len}")
+        found = _find_properties(<const uint8_t *>buffer.buf + start, end - start)
+        return _text_of(found.unique_key), _text_of(found.keys), _text_of(found.tags)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+# Batches
+
+def explode_batch(
+    bytes content not None, str topic not None, bytes topic_part not None, object queue_id,
+    object first_queue_offset, object first_log_offset, object system_flag, object born_at_ms,
+    bytes born_host not None, object stored_at_ms, bytes store_host not None,
+    object reconsume_times,
+):
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(content)
+    cdef Py_ssize_t content_size = PyBytes_GET_SIZE(content)
+    cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic_part)
+    cdef Py_ssize_t count = 0, total = 0, position = 0, body_size, properties_size, size
+    cdef int32_t queue, flags, reconsumed
+    cdef int64_t queue_offset, log_offset, born_at, stored_at
+    cdef const uint8_t *born = <const uint8_t *>PyBytes_AS_STRING(born_host)
+    cdef const uint8_t *store = <const uint8_t *>PyBytes_AS_STRING(store_host)
+    cdef const uint8_t *body
+    cdef const uint8_t *topic_start = <const uint8_t *>PyBytes_AS_STRING(topic_part)
+    cdef uint8_t *at
+    cdef uint8_t *entry
+    cdef bytes records, entries
+    cdef list log_offsets = [], hashes = [], owners = []
+    cdef uint32_t topic_hash, tag_hash, last_tag_code = 0, last_tag_hash = 0
+    cdef Properties found
+    cdef Found last_tag
+    assert PyBytes_GET_SIZE(born_host) == 8 and PyBytes_GET_SIZE(store_host) == 8
+    last_tag.start = NULL
+    last_tag.size = 0
+    while position < content_size:
+        size = _element_size(start, content_size, position, &body_size, &properties_size)
+        total += PREFIX_SIZE + body_size + topic_size + 2 + properties_size
+        position += size
+        count += 1
+    if total > RECORD_SIZE_MAX:
+        raise RecordError(f"a batch of {total} bytes")
+    try:
+        queue = queue_id
+        flags = system_flag
+        reconsumed = reconsume_times
+        queue_offset = first_queue_offset
+        log_offset = first_log_offset
+        born_at = born_at_ms
+        stored_at = stored_at_ms
+    except OverflowError as error:
+        raise RecordError(f"a value does not fit its record field: {error}") from error
+    flags &= ~HOSTS_IPV6_MASK
+    topic_hash = _hash_topic(topic)
+    tag_hash = 31 * (31 * topic_hash + 84) + 35  # `T#`
+    records = PyBytes_FromStringAndSize(NULL, total)
+    entries = PyBytes_FromStringAndSize(NULL, count * QUEUE_ENTRY_SIZE)
+    at = <uint8_t *>PyBytes_AS_STRING(records)
+    entry = <uint8_t *>PyBytes_AS_STRING(entries)
+    position = 0
+    while position < content_size:
+        size = _element_size(start, content_size, position, &body_size, &properties_size)
+        body = start + position + BATCH_PREFIX_SIZE
+        _put_head(
+            at, <uint32_t>(PREFIX_SIZE + body_size + topic_size + 2 + properties_size),
+            emberq_crc(body, body_size) & 0x7FFFFFFF, queue,
+            <int32_t>emberq_get32(start + position + 12), queue_offset, log_offset, flags, born_at,
+            born, stored_at, store, reconsumed, 0, <uint32_t>body_size,
+        )
+        at += PREFIX_SIZE
+        memcpy(at, body, body_size)
+        at += body_size
+        memcpy(at, topic_start, topic_size)
+        at += topic_size
+        memcpy(at, body + body_size, 2 + properties_size)
+        found = _find_properties(at + 2, properties_size)
+        at += 2 + properties_size
+        owner = log_offset
+        log_offsets.append(owner)
+        if found.unique_key.size:
+            hashes.append(
+                _index_hash(_hash_utf8(topic_hash, found.unique_key.start, found.unique_key.size))
+            )
+            owners.append(owner)
+        if found.keys.size:
+            _add_words(hashes, owners, owner, topic_hash, found.keys)
+        if found.tags.size:
+            if found.tags.size != last_tag.size or (
+                memcmp(found.tags.start, last_tag.start, last_tag.size) != 0
+            ):
+                last_tag = found.tags
+                last_tag_code = _hash_utf8(0, last_tag.start, last_tag.size)
+                last_tag_hash = _hash_utf8(tag_hash, last_tag.start, last_tag.size)
+            hashes.append(_index_hash(last_tag_hash))
+            owners.append(owner)
+        emberq_put64(entry, <uint64_t>log_offset)
+        size = PREFIX_SIZE + body_size + topic_size + 2 + properties_size
+        emberq_put32(entry + 8, <uint32_t>size)
+        emberq_put64(entry + 12, <uint64_t><int64_t><int32_t>last_tag_code if found.tags.size else 0)
+        entry += QUEUE_ENTRY_SIZE
+        queue_offset += 1
+        log_offset += size
+        position += BATCH_PREFIX_SIZE + body_size + 2 + properties_size
+    return records, log_offsets, entries, hashes, owners
+
+
+cdef Py_ssize_t _element_size(
+    const uint8_t *start, Py_ssize_t content_size, Py_ssize_t position, Py_ssize_t *body_size,
+    Py_ssize_t *properties_size,
+) except -1:
+    cdef Py_ssize_t left = content_size - position - BATCH_PREFIX_SIZE - 2
+    if left < 0:
+        raise RecordError(f"the batch message at {position} is cut off")
+    start += position
+    body_size[0] = <int32_t>emberq_get32(start + 16)
+    if body_size[0] < 0 or body_size[0] > left:
+        raise RecordError(f"the batch message at {position} has a body of {body_size[0]} bytes")
+    left -= body_size[0]
+    properties_size[0] = <Py_ssize_t><short>emberq_get16(start + BATCH_PREFIX_SIZE + body_size[0])
+    if properties_size[0] < 0 or properties_size[0] > left:
+        raise RecordError(
+            f"the batch message at {position} has properties of {properties_size[0]} bytes"
+        )
+    return BATCH_PREFIX_SIZE + body_size[0] + 2 + properties_size[0]
+
+
+cdef int _add_words(
+    list hashes, list owners, object owner, uint32_t topic_hash, Found text
+) except -1:
+    cdef const uint8_t *start = text.start
+    cdef const uint8_t *end = text.start + text.size
+    cdef const uint8_t *stop
+    while start < end:
+        stop = <const uint8_t *>memchr(start, 32, end - start)
+        if stop == NULL:
+            stop = end
+        if stop > start:
+            hashes.append(_index_hash(_hash_utf8(topic_hash, start, stop - start)))
+            owners.append(owner)
+        start = stop + 1
+    return 0
+
+
+# Index entries
+
+def chain_entries(
+    object slots, int64_t number, object hashes, object log_offsets, object seconds
+):
+    cdef Py_buffer buffer
+    cdef int32_t *values
+    cdef int64_t slot_count, slot, key_hash
+    cdef Py_ssize_t fresh = 0
+    cdef bytes entries = PyBytes_FromStringAndSize(NULL, len(hashes) * INDEX_ENTRY_SIZE)
+    cdef uint8_t *at = <uint8_t *>PyBytes_AS_STRING(entries)
+    cdef int64_t log_offset
+    cdef int32_t second, previous
+    PyObject_GetBuffer(slots, &buffer, PyBUF_WRITABLE)
+    try:
+        values = <int32_t *>buffer.buf
+        slot_count = buffer.len // 4
+        for hash_object, log_offset, second in zip(hashes, log_offsets, seconds, strict=True):
+            key_hash = hash_object
+            slot = key_hash % slot_count
+            previous = values[slot]
+            values[slot] = <int32_t>number
+            number += 1
+            fresh += previous == 0
+            emberq_put32(at, <uint32_t>key_hash)
+            emberq_put64(at + 4, <uint64_t>log_offset)
+            emberq_put32(at + 12, <uint32_t>second)
+            emberq_put32(at + 16, <uint32_t>previous)
+            at += INDEX_ENTRY_SIZE
+    finally:
+        PyBuffer_Release(&buffer)
+    return entries, fresh
+
+
+# Queue entries
+
+def choose_entries(
+    bytes content not None, int64_t offset, int64_t count_max, int64_t size_max, int64_t log_min,
+    int64_t log_end, int64_t segment_size, object accepts,
+):
+    cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(content)
+    cdef const uint8_t *end = at + PyBytes_GET_SIZE(content)
+    cdef list wanted = []
+    cdef int64_t next_offset = offset, log_offset, size, tag_code, last = -1, size_left = size_max
+    cdef Py_ssize_t count = 0
+    cdef bint was_removed = False
+    while at + QUEUE_ENTRY_SIZE <= end:
+        log_offset = <int64_t>emberq_get64(at)
+        size = <int32_t>emberq_get32(at + 8)
+        if log_offset < log_min or size == FILLER_RECORD_SIZE:
+            was_removed = True
+            next_offset += 1
+        elif log_offset == last:
+            wanted[count - 1] = (next_offset, log_offset, size)
+            next_offset += 1
+        elif count and (count >= count_max or size > size_left):
+            break
+        else:
+            next_offset += 1
+            if (
+                (accepts is None or accepts(<int64_t>emberq_get64(at + 12)))
+                and size > 0
+                and log_offset + size <= log_end
+                and log_offset % segment_size + size <= segment_size
+            ):
+                wanted.append((next_offset - 1, log_offset, size))
+                count += 1
+                last = log_offset
+                size_left -= size
+        at += QUEUE_ENTRY_SIZE
+    return wanted, next_offset, was_removed
+
+
+# Walking the log
+
+def scan_records(
+    object view, Py_ssize_t position, int64_t base, Py_ssize_t room, bint is_crc_checked,
+    Py_ssize_t count_max,
+):
+    cdef Py_buffer buffer
+    cdef const uint8_t *start
+    cdef const uint8_t *at
+    cdef list records = []
+    cdef Py_ssize_t size, end, body_at, body_end, topic_at, topic_end
+    cdef int32_t system_flag, body_size
+    cdef uint32_t magic
+    cdef Py_ssize_t born_size, store_size
+    cdef object topic = None, last_topic = None
+    cdef const uint8_t *last_topic_start = NULL
+    cdef Py_ssize_t last_topic_size = -1
+    PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+    try:
+        start = <const uint8_t *>buffer.buf
+        if position < 0 or room > buffer.len:
+            raise IndexError(f"no records from {position} to {room} of {buffer.len}")
+        while position <= room - PREFIX_SIZE and len(records) < count_max:
+            at = start + position
+            size = <int32_t>emberq_get32(at)
+            magic = emberq_get32(at + 4)
+            end = position + size
+            if (
+                <int64_t>emberq_get64(at + 28) != base + position
+                or end > room
+                or (magic != MAGIC_V1 and magic != MAGIC_V2)
+            ):
+                return records, position, True, None
+            system_flag = <int32_t>emberq_get32(at + 36)
+            born_size = 20 if system_flag & BORN_HOST_IPV6 else 8
+            store_size = 20 if system_flag & STORE_HOST_IPV6 else 8
+            body_at = position + PREFIX_SIZE - 16 + born_size + store_size
+            if body_at > room:
+                return records, position, True, None
+            body_size = <int32_t>emberq_get32(start + body_at - 4)
+            body_end = body_at + body_size
+            if body_size < 0 or body_end + 3 > end:
+                return records, position, True, f"a body of {body_size} bytes does not fit"
+            if (
+                is_crc_checked
+                and body_size
+                and emberq_crc(start + body_at, body_size) & 0x7FFFFFFF != emberq_get32(at + 8)
+            ):
+                return records, position, True, "the checksum of the body is wrong"
+            if magic == MAGIC_V1:
+                topic_at = body_end + 1
+                topic_end = topic_at + start[body_end]
+            else:
+                topic_at = body_end + 2
+                topic_end = topic_at + emberq_get16(start + body_end)
+            if topic_end + 2 > end or topic_end + 2 + emberq_get16(start + topic_end) != end:
+                return records, position, True, f"its lengths do not add up to {size}"
+            if (
+                topic_end - topic_at != last_topic_size
+                or memcmp(start + topic_at, last_topic_start, last_topic_size) != 0
+            ):
+                last_topic_start = start + topic_at
+                last_topic_size = topic_end - topic_at
+                last_topic = PyBytes_FromStringAndSize(<const char *>last_topic_start, last_topic_size)
+            records.append(
+                ScannedRecord(
+                    base + position,
+                    size,
+                    last_topic,
+                    <int32_t>emberq_get32(at + 12),
+                    <int64_t>emberq_get64(at + 20),
+                    system_flag,
+                    <int64_t>emberq_get64(at + 48 + born_size),
+                    view,
+                    topic_end + 2,
+                    end,
+                )
+            )
+            position = end
+        return records, position, position > room - PREFIX_SIZE, None
+    finally:
+        PyBuffer_Release(&buffer)

@@ -1,0 +1,223 @@
+"""The compiled kernel does what the plain one does, whatever it is given."""
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emberq.errors import RecordError
+from emberq.record.encode import encode_record, topic_part
+from emberq.record.host import PackedHost
+from emberq.store.consume_queue import ENTRY
+from tests.support.twins import COMPILED, PURE, needs_compiled
+
+pytestmark = [pytest.mark.property, needs_compiled]
+
+int32 = st.integers(-(1 << 31), (1 << 31) - 1)
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+wide = st.one_of(int32, int64, st.integers(1 << 63, 1 << 70))
+small = st.integers(0, 1 << 40)
+hosts = st.binary(min_size=8, max_size=8).map(PackedHost)
+hosts_of_any_kind = st.sampled_from((8, 20)).flatmap(
+    lambda size: st.binary(min_size=size, max_size=size).map(PackedHost)
+)
+texts = st.text(max_size=40)
+topics = st.text("abcÄ世#_%", min_size=1, max_size=20)
+# Bytes that are nearly properties.
+properties = st.lists(
+    st.sampled_from(
+        (
+            *(b"TAGS\x01", b"KEYS\x01", b"UNIQ_KEY\x01", b"TAGS", b"UNIQ_KEY", b"\x01", b"\x02"),
+            *(b"A", b"B", b" ", b"key-1", b"\xc3\xa4", b"\xff", b"\xf0\x9f\x98\x80", b"\x00"),
+        )
+    ),
+    max_size=14,
+).map(b"".join)
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, or that it refuses."""
+    try:
+        return function(*arguments)
+    except RecordError:
+        return RecordError
+
+
+def both(name: str, *arguments: Any) -> Any:
+    pure = outcome(getattr(PURE, name), *arguments)
+    assert outcome(getattr(COMPILED, name), *arguments) == pure
+    return pure
+
+
+record_values = st.tuples(
+    topics.map(topic_part), st.binary(max_size=3_000), st.binary(max_size=100),
+    *[wide] * 6, hosts, wide, hosts, wide, wide,
+)  # fmt: skip
+
+
+@given(record_values)
+def test_records_are_equal(values: Any) -> None:
+    both("encode_common_record", *values)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 1_535, 1_536, 70_000])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bodies_of_any_size_and_kind_are_equal(size: int, kind: Any) -> None:
+    body = kind(bytes(number * 37 & 0xFF for number in range(size)))
+    host = PackedHost(bytes(8))
+    record = both(
+        "encode_common_record", b"\x01t", body, b"p", 1, 2, 3, 4, 5, 6, host, 7, host, 8, 9
+    )
+
+    assert len(record) == 88 + size + 2 + 2 + 1
+
+
+@pytest.mark.parametrize("size", [32_767, 32_768])
+def test_properties_that_are_too_long_are_refused_by_both(size: int) -> None:
+    host = PackedHost(bytes(8))
+    both("encode_common_record", b"\x01t", b"", bytes(size), 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
+
+
+elements = st.lists(st.tuples(int32, st.binary(max_size=60), properties), max_size=6)
+
+
+def batch_of(messages: list[tuple[int, bytes, bytes]]) -> bytes:
+    return b"".join(
+        bytes(12)
+        + flag.to_bytes(4, "big", signed=True)
+        + len(body).to_bytes(4, "big")
+        + body
+        + len(text).to_bytes(2, "big")
+        + text
+        for flag, body, text in messages
+    )
+
+
+request_values = st.tuples(wide, small, small, wide, wide, hosts, wide, hosts, wide)
+
+
+@given(elements.filter(bool), topics, request_values)
+def test_batches_are_equal(
+    messages: list[tuple[int, bytes, bytes]], topic: str, around: Any
+) -> None:
+    both("explode_batch", batch_of(messages), topic, topic_part(topic), *around)
+
+
+@given(elements, st.data())
+def test_damaged_batches_are_equal(
+    messages: list[tuple[int, bytes, bytes]], data: st.DataObject
+) -> None:
+    content = bytearray(batch_of(messages))
+    for _ in range(data.draw(st.integers(0, 3))):
+        if content:
+            at = data.draw(st.integers(0, len(content) - 1))
+            content[at] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(0, len(content))) :]
+    host = PackedHost(bytes(8))
+    both("explode_batch", bytes(content), "t", b"\x01t", 0, 0, 0, 0, 0, host, 0, host, 0)
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=64))
+def test_hashes_are_equal(pairs: list[tuple[str, str]]) -> None:
+    names, keys = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    hashes = both("index_hashes", names, keys)
+    places = list(reversed(range(len(pairs))))
+    into: list[int] = [-1] * len(pairs)
+    COMPILED.hash_into(into, places, names, keys)
+
+    assert into == hashes[::-1]
+
+
+def test_lone_surrogates_hash_equally() -> None:
+    both("index_hashes", ["t", "\ud800", "t"], ["\udc00", "x", "\ud83d\ude00😀"])
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(1, 1 << 30),
+    st.lists(
+        st.tuples(st.integers(0, (1 << 31) - 1), small, st.integers(0, (1 << 31) - 1)), max_size=64
+    ),
+)
+def test_index_entries_and_slots_are_equal(
+    slot_count: int, number: int, rows: list[tuple[int, int, int]]
+) -> None:
+    columns = [[row[index] for row in rows] for index in range(3)]
+    slots = [array("i", [0] * slot_count), array("i", [0] * slot_count)]
+    answers = [
+        twin.chain_entries(memoryview(values), number, *columns)
+        for twin, values in zip((PURE, COMPILED), slots, strict=True)
+    ]
+
+    assert answers[0] == answers[1]
+    assert slots[0] == slots[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-5, 3_000),
+            st.one_of(st.integers(-3, 400), st.just(0x7FFF_FFFF)),
+            st.integers(-3, 3),
+        ),
+        max_size=40,
+    ),
+    st.tuples(
+        st.integers(0, 1 << 40),
+        st.integers(0, 10),
+        st.integers(0, 2_000),
+        st.integers(0, 500),
+        st.integers(0, 4_000),
+        st.sampled_from((64, 1_024)),
+        st.sampled_from((None, lambda code: code > 0)),
+    ),
+)
+def test_the_same_entries_are_chosen(entries: list[tuple[int, int, int]], limits: Any) -> None:
+    both("choose_entries", b"".join(ENTRY.pack(*entry) for entry in entries), *limits)
+
+
+@given(properties, st.integers(0, 5), st.integers(0, 5))
+def test_the_same_properties_are_found(text: bytes, before: int, behind: int) -> None:
+    content = memoryview(bytes(before) + text + b"\x02TAGS\x01x"[:behind])
+    both("indexed_properties", content, before, before + len(text))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            topics, st.binary(max_size=50), properties, hosts_of_any_kind, hosts_of_any_kind,
+            st.booleans(),
+        ),
+        max_size=5,
+    ),
+    st.integers(1, 4),
+    st.booleans(),
+    st.data(),
+)  # fmt: skip
+def test_the_same_records_and_flaws_are_found(
+    messages: list[Any], count_max: int, is_crc_checked: bool, data: st.DataObject
+) -> None:
+    content = bytearray()
+    base = data.draw(small)
+    for topic, body, text, born_host, store_host, is_v2 in messages:
+        content += encode_record(
+            topic, body, text, queue_id=3, queue_offset=9, log_offset=base + len(content),
+            born_host=born_host, store_host=store_host, stored_at_ms=77, is_v2=is_v2,
+        )  # fmt: skip
+    content += bytes(data.draw(st.integers(0, 100)))
+    for _ in range(data.draw(st.integers(0, 2))):
+        if content:
+            at = data.draw(st.integers(0, len(content) - 1))
+            content[at] ^= data.draw(st.integers(1, 255))
+    view = memoryview(bytes(content))
+    room = data.draw(st.integers(0, len(view)))
+    position = 0
+    while True:
+        _, position, is_over, _ = both(
+            "scan_records", view, position, base, room, is_crc_checked, count_max
+        )
+        if is_over:
+            break

@@ -1,0 +1,35 @@
+"""Both twins of the kernel, side by side, whichever of them the process runs with."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from emberq.kernel import batch, index_entries, key_hashes, queue_entries, scan
+from emberq.record import encode
+
+try:
+    from emberq.kernel import compiled as _compiled
+except ImportError:
+    _compiled = None  # type: ignore[assignment]
+
+PURE: Any = SimpleNamespace(
+    chain_entries=index_entries.chain_entries,
+    choose_entries=queue_entries.choose_entries,
+    encode_common_record=encode.encode_common_record,
+    explode_batch=batch.explode_batch,
+    hash_into=key_hashes.hash_into,
+    index_hashes=key_hashes.index_hashes,
+    indexed_properties=scan.indexed_properties,
+    scan_records=scan.scan_records,
+)
+COMPILED: Any = _compiled
+
+needs_compiled = pytest.mark.skipif(_compiled is None, reason="the kernel is not compiled here")
+both_twins = pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(PURE, id="pure"),
+        pytest.param(COMPILED, id="compiled", marks=needs_compiled),
+    ],
+)

@@ -2,7 +2,8 @@
 
 One function per part of the work. Handlers: `Xyz(…).add_to(broker.registry)`. What must know of
 closed connections: `broker.closings.append`. What runs in the background: `broker.services.append`
-(an async function; cancelled at stop, after the last answer). Tables in files:
+(an async function; cancelled at stop, after the last answer). What a stop has to answer first:
+`broker.stopping.append`; what is left to let go of: `broker.endings.append`. Tables in files:
 `broker.persistence.add(name, file, snapshot, seconds)`. Tables that several functions need are
 made in `broker/parts.py`.
 """
@@ -14,10 +15,12 @@ from emberq.broker.administration import add_administration
 from emberq.broker.appending import Appender
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.clock import now_ms, steady_ms
+from emberq.broker.cold_reads import ColdReads
 from emberq.broker.delay_levels import DelayLevels, parse_delay_levels
 from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.delayed_delivery import DelayedDelivery
 from emberq.broker.departures import Departures
+from emberq.broker.filters.choice import FilterChoice
 from emberq.broker.filters.sql import compile_sql
 from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
@@ -25,10 +28,13 @@ from emberq.broker.handlers.group_queries import GroupQueryHandlers
 from emberq.broker.handlers.heartbeat import HeartbeatHandlers
 from emberq.broker.handlers.locks import LockHandlers
 from emberq.broker.handlers.offsets import OffsetHandlers
+from emberq.broker.handlers.pull import PullHandlers
 from emberq.broker.handlers.queries import QueryHandlers
 from emberq.broker.handlers.reset_offset import ResetOffsetHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
+from emberq.broker.held_pulls import HeldPulls
+from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import pack_host, pack_ip
@@ -90,6 +96,7 @@ def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
 
 def add_receiving(broker: BrokerParts) -> None:
     """Pulls, filters, offsets, queries."""
+    add_pulls(broker)
     OffsetHandlers(
         store=broker.store,
         topics=broker.topics,
@@ -103,6 +110,46 @@ def add_receiving(broker: BrokerParts) -> None:
         filters=broker.filters,
         config=broker.config,
     ).add_to(broker.registry)
+
+
+def add_pulls(broker: BrokerParts) -> None:
+    held, cold_reads = HeldPulls(), ColdReads()
+    pulls = PullHandlers(
+        store=broker.store,
+        topics=broker.topics,
+        groups=broker.groups,
+        offsets=broker.offsets,
+        choice=FilterChoice(
+            consumers=broker.consumers,
+            groups=broker.groups,
+            filters=broker.filters,
+            config=broker.config,
+        ),
+        held=held,
+        cold_reads=cold_reads,
+        statistics=broker.statistics,
+        config=broker.config,
+        broker_ip=broker.addresses.ip,
+        steady_ms=steady_ms,
+    )
+    pulls.add_to(broker.registry)
+    polling = LongPolling(
+        held,
+        pulls.replay,
+        max_offset=broker.store.max_offset,
+        config=broker.config,
+        steady_ms=steady_ms,
+    )
+    broker.store.dispatcher.on_queue_grown(polling.queue_grown)
+    broker.services.append(polling.watch)
+    broker.closings.append(held.drop)
+
+    def stop() -> None:
+        pulls.may_hold = False
+        polling.answer_all()
+
+    broker.stopping.append(stop)
+    broker.endings.append(cold_reads.close)
 
 
 def add_clients(broker: BrokerParts) -> None:

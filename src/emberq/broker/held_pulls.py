@@ -50,6 +50,10 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._count
 
+    def __contains__(self, pull: HeldPull) -> bool:
+        of_queue = self._by_queue.get(pull.key)
+        return of_queue is not None and pull in of_queue
+
     def __iter__(self) -> Iterator[HeldPull]:
         for pulls in list(self._by_queue.values()):
             yield from list(pulls)
@@ -112,12 +116,10 @@ class HeldPulls:
             due += self._slots.pop(heappop(self._slot_order))
         return due
 
-    def drop(self, connection: Hashable) -> int:
-        """Forget the pulls of a connection that is gone; returns how many."""
-        pulls = list(self._by_connection.get(connection, ()))
-        for pull in pulls:
+    def drop(self, connection: Hashable) -> None:
+        """Forget the pulls of a connection that is gone."""
+        for pull in list(self._by_connection.get(connection, ())):
             self.remove(pull)
-        return len(pulls)
 
     def _slot_of(self, pull: HeldPull) -> int:
         return pull.deadline_ms // SLOT_MS

@@ -49,6 +49,8 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     registry: HandlerRegistry = field(default_factory=HandlerRegistry)
     closings: list[Callable[[Connection], None]] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
+    stopping: list[Callable[[], None]] = field(default_factory=list)
+    endings: list[Callable[[], None]] = field(default_factory=list)
 
     def config(self) -> BrokerConfig:
         """The configuration as it is now."""

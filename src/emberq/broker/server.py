@@ -59,6 +59,7 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
         broker = broker_parts(settings, addresses, store, persistence, loaded.tls)
         broker.services.append(lambda: _poll(store))
         add_conversations(broker)
+        running.callback(_call_all, broker.endings)
 
         endpoint = Endpoint(
             broker.registry,
@@ -68,10 +69,16 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
         )
         await running.enter_async_context(_running_services(broker.services))
         await running.enter_async_context(listening_on(endpoint, sockets))
+        running.callback(_call_all, broker.stopping)
         running.callback(broker.closings.clear)  # from now on we leave, not the clients
         running.push_async_callback(broker.registration.close)
         await broker.registration.start()
         yield broker
+
+
+def _call_all(calls: list[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
 
 
 @asynccontextmanager

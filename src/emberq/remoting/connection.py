@@ -7,6 +7,7 @@ dispatcher, answers to the calls that wait for them.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from emberq.errors import (
@@ -26,6 +27,7 @@ from emberq.remoting import proxy_protocol
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.hooks import tell_after
 from emberq.remoting.pending_calls import PendingCalls, next_opaque
+from emberq.remoting.registry import Answer, FrameParts
 from emberq.remoting.tls import TlsMode
 from emberq.remoting.tls_channel import TlsChannel
 
@@ -64,7 +66,7 @@ class Connection(asyncio.Protocol):
         # The first bytes of an accepted connection, until they say what kind it is.
         self._preface: bytes | None = b"" if is_accepted else None
         self._is_proxied = False
-        self._outbox: list[bytes | memoryview] = []
+        self._outbox: FrameParts = []
         self._outbox_bytes = 0
         self._is_corked = False
         self._is_flush_scheduled = False
@@ -203,9 +205,7 @@ class Connection(asyncio.Protocol):
         self._put(command)
         tell_after(self._endpoint.hooks, self.peer, command, None)
 
-    def send_answer(
-        self, request: Command, response: Command | bytes | list[bytes | memoryview]
-    ) -> None:
+    def send_answer(self, request: Command, response: Command | bytes | FrameParts) -> None:
         """Answer a request of the peer; dropped when the peer is gone. A list is a frame in parts,
         which must stay as they are until they are written."""
         if self.is_closed:
@@ -231,6 +231,10 @@ class Connection(asyncio.Protocol):
             self._put(
                 answer(request, ResponseCode.SYSTEM_ERROR, f"the answer is no frame: {error}")
             )
+
+    def answer_with(self, request: Command, make: Callable[[], Answer]) -> None:
+        """Answer a request whose handler had no answer yet; failures of `make` become codes."""
+        self._endpoint.dispatcher.answer_with(request, self, make)
 
     def close(self) -> None:
         """Write what is waiting, then close."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emberq.errors import ProtocolError, RequestRejected
@@ -64,6 +65,17 @@ class Dispatcher:
         except Exception as error:
             result = _failure(command, connection, error)
         self._reply(command, connection, result)
+
+    def answer_with(
+        self, command: Command, connection: "Connection", make: Callable[[], Answer]
+    ) -> None:
+        """Answer a request that was held, as if its handler had just returned what `make` does."""
+        try:
+            result = make()
+        except Exception as error:
+            result = _failure(command, connection, error)
+        if result is not None:
+            self._reply(command, connection, result)
 
     async def cancel(self) -> int:
         """Cancel handlers that are still in flight; returns how many there were."""

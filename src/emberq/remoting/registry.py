@@ -16,6 +16,7 @@ from msgspec import Struct
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command
 from emberq.protocol.header_fields import Header, from_fields
+from emberq.record.layout import BytesLike
 
 if TYPE_CHECKING:
     from emberq.remoting.connection import Connection
@@ -25,7 +26,7 @@ H = TypeVar("H")
 # A command is encoded by the connection; bytes are a frame that the handler encoded itself, a list
 # is such a frame in parts, which may be views of mapped files. None means that there is no answer
 # now (a oneway request, or one that is held for later).
-FrameParts = list[bytes | memoryview]
+FrameParts = list[BytesLike]
 Answer = Command | bytes | FrameParts | None
 
 

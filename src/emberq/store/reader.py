@@ -5,7 +5,7 @@ with its queue entry and its checksum first; a damaged message is skipped and re
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
@@ -19,11 +19,16 @@ from emberq.store.results import ReadResult, ReadStatus
 
 log = logging.getLogger(__name__)
 
-__all__ = ["EntryFilter", "QueueReader", "ReadLimits", "tag_filter"]
+__all__ = ["EntryFilter", "QueueReader", "ReadLimits", "RecordFilter", "tag_filter"]
+
+# Says whether a record is wanted; it may be given bytes that are none.
+RecordFilter = Callable[[BytesLike], bool]
 
 # Entries looked at in one read, whatever the filter: 16,000 bytes of them, as official brokers do.
 SCAN_ENTRIES_MIN = 800
 _TAG_MASK = 0xFFFFFFFF
+_FOUND = ReadStatus.FOUND
+_NO_MATCH, _REMOVING = ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING
 # Damaged messages that are remembered, so that the log names each but once.
 DAMAGES_REMEMBERED_MAX = 1_000
 # A damaged entry may name any size: above this the record itself is asked first.
@@ -40,6 +45,8 @@ class ReadLimits(Struct, frozen=True, kw_only=True):
     size_max_bytes: int = 256 * 1024
     count_max_on_disk: int = 8
     size_max_bytes_on_disk: int = 64 * 1024
+    # Entries looked at, whatever the filter.
+    scan_max: int = SCAN_ENTRIES_MIN
 
 
 def tag_filter(codes: Collection[int]) -> EntryFilter:
@@ -71,9 +78,10 @@ class QueueReader:
         offset: int,
         limits: ReadLimits,
         accepts: EntryFilter | None = None,
+        accepts_record: RecordFilter | None = None,
     ) -> ReadResult | None:
         """Messages from a queue offset on; None if the disk would have to be waited for."""
-        return self._read(queue, offset, limits, accepts, may_wait=False)
+        return self._read(queue, offset, limits, accepts, accepts_record, may_wait=False)
 
     def read_waiting(
         self,
@@ -81,9 +89,10 @@ class QueueReader:
         offset: int,
         limits: ReadLimits,
         accepts: EntryFilter | None = None,
+        accepts_record: RecordFilter | None = None,
     ) -> ReadResult:
         """The same in a thread: waits for the disk, and returns copies."""
-        result = self._read(queue, offset, limits, accepts, may_wait=True)
+        result = self._read(queue, offset, limits, accepts, accepts_record, may_wait=True)
         assert result is not None
         return result
 
@@ -93,57 +102,101 @@ class QueueReader:
         offset: int,
         limits: ReadLimits,
         accepts: EntryFilter | None,
+        accepts_record: RecordFilter | None,
         *,
         may_wait: bool,
     ) -> ReadResult | None:
-        if queue is None:
-            return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         outside = _outside(queue, offset)
-        if outside is not None:
+        if outside is not None or queue is None:
             return outside
         is_ours = queue.is_in_memory(offset)
-        count = max(SCAN_ENTRIES_MIN, limits.count_max)
-        if may_wait:
-            content = queue.entries_from_disk(offset, count)
+        count = max(limits.scan_max, limits.count_max)
+        content = (queue.entries_from_disk if may_wait else queue.entries)(offset, count)
+        if content is None:
+            return None
+        if accepts_record is None:
+            chosen = self._choose(offset, content, limits, accepts)
         else:
-            cached = queue.entries(offset, count)
-            if cached is None:
-                return None
-            content = cached
-        wanted, next_offset, was_removed = self._choose(offset, content, limits, accepts)
+            chosen = self._choose_records(
+                offset, content, limits, accepts, accepts_record, may_wait=may_wait
+            )
+        if chosen is None:
+            return None
+        wanted, next_offset, was_removed = chosen
         if is_ours:
             parts = self._parts(wanted, may_wait=may_wait)
         else:
             parts = self._checked_parts(queue, wanted, may_wait=may_wait)
         if parts is None:
             return None
-        if parts:
-            status = ReadStatus.FOUND
-        elif was_removed:
-            status = ReadStatus.MESSAGE_WAS_REMOVING
-        else:
-            status = ReadStatus.NO_MATCHED_MESSAGE
-        is_behind = bool(wanted) and self._log.end - wanted[-1][1] > self.memory_bytes
+        if not parts:
+            status = _REMOVING if was_removed else _NO_MATCH
+            return ReadResult(status, next_offset, queue.min_offset, queue.end_offset)
         return ReadResult(
-            status,
+            _FOUND,
             next_offset,
             queue.min_offset,
             queue.end_offset,
             tuple(parts),
             len(wanted),
             sum(map(len, parts)),
-            is_behind,
+            self._log.end - wanted[-1][1] > self.memory_bytes,
         )
 
     def _choose(
         self, offset: int, content: bytes, limits: ReadLimits, accepts: EntryFilter | None
-    ) -> tuple[list[Wanted], int, bool]:
+    ) -> tuple[list[Wanted], int, bool] | None:
         """The entries to serve, the offset to go on at, and whether deleted ones were passed."""
+        return self._entries(offset, content, *self._limits_at(content, limits), accepts)
+
+    def _choose_records(
+        self,
+        offset: int,
+        content: bytes,
+        limits: ReadLimits,
+        accepts: EntryFilter | None,
+        accepts_record: RecordFilter,
+        *,
+        may_wait: bool,
+    ) -> tuple[list[Wanted], int, bool] | None:
+        """The same where each record is looked at; None if the disk would have to be waited for."""
+        entry_count = len(content) // ENTRY.size
+        candidates, end, was_removed = self._entries(
+            offset, content, entry_count, self._log.end, accepts
+        )
+        count_max, size_max = self._limits_at(content, limits)
+        wanted: list[Wanted] = []
+        size_taken = 0
+        for candidate in candidates:
+            queue_offset, log_offset, size = candidate
+            if wanted and (len(wanted) >= count_max or size_taken + size > size_max):
+                return wanted, queue_offset, was_removed
+            record = self.record_bytes(log_offset, size, may_wait=may_wait)
+            if record is None:
+                return None
+            if record and accepts_record(record[0]):
+                wanted.append(candidate)
+                size_taken += size
+        return wanted, end, was_removed
+
+    def _limits_at(self, content: bytes, limits: ReadLimits) -> tuple[int, int]:
+        """How many messages and bytes: fewer if the first one is likely to be on disk only."""
+        if content and self._log.end - ENTRY.unpack_from(content)[0] > self.memory_bytes:
+            return (
+                min(limits.count_max, limits.count_max_on_disk),
+                min(limits.size_max_bytes, limits.size_max_bytes_on_disk),
+            )
+        return limits.count_max, limits.size_max_bytes
+
+    def _entries(
+        self,
+        offset: int,
+        content: bytes,
+        count_max: int,
+        size_max: int,
+        accepts: EntryFilter | None,
+    ) -> tuple[list[Wanted], int, bool]:
         commit_log = self._log
-        count_max, size_max = limits.count_max, limits.size_max_bytes
-        if content and commit_log.end - ENTRY.unpack_from(content)[0] > self.memory_bytes:
-            count_max = min(count_max, limits.count_max_on_disk)
-            size_max = min(size_max, limits.size_max_bytes_on_disk)
         return choose_entries(
             content,
             offset,
@@ -290,8 +343,10 @@ def _runs(wanted: list[Wanted]) -> list[list[Wanted]]:
     return runs
 
 
-def _outside(queue: ConsumeQueue, offset: int) -> ReadResult | None:
+def _outside(queue: ConsumeQueue | None, offset: int) -> ReadResult | None:
     """The answer to an offset that no entry has."""
+    if queue is None:
+        return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
     low, high = queue.min_offset, queue.end_offset
     if high == 0:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)

@@ -2,6 +2,9 @@
 
 # Area → scenario → step → why. A step named here must differ.
 ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
+    "pull": {
+        "tags": {"unknown kind of expression": "a filter that is unknown is refused, not ignored"},
+    },
     "query": {
         "keys": {"keys of the same hash": "a message is answered once, however often it is found"},
         "consume queues": {

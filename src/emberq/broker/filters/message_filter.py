@@ -1,6 +1,5 @@
 """Which messages of a queue a pull gets: a test of the queue's entry, then one of the record."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -14,13 +13,11 @@ from emberq.model.system_topics import RETRY_PREFIX
 from emberq.record.decode import read_properties
 from emberq.record.layout import BytesLike
 from emberq.record.properties import decode_properties
-from emberq.store.reader import EntryFilter, tag_filter
+from emberq.store.reader import EntryFilter, RecordFilter, tag_filter
 
 # Expressions that pulls carry themselves; compiled ones are kept because each pull repeats its own.
 EXPRESSIONS_CACHED_MAX = 1_024
 EXPRESSION_LENGTH_CACHED_MAX = 4_096
-
-RecordFilter = Callable[[BytesLike], bool]
 
 
 class MessageFilter(Struct, frozen=True, eq=False):

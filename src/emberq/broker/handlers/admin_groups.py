@@ -119,7 +119,7 @@ class AdminGroupHandlers:
         groups = [self._changed(change) for change in changes]
         for group in groups:
             if self._groups.put(group):
-                log.info("group_put peer=%s group=%s", connection.peer, group)
+                log.info("group_put peer=%s group=%s", connection.peer, group.name)
         await self._save()
         return answer(command)
 

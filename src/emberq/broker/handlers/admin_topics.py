@@ -31,7 +31,6 @@ from emberq.protocol.bodies.topics import TopicList, TopicTable, TopicWithMappin
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
 from emberq.protocol.headers.topics import (
-    DeleteTopicInBroker,
     GetAllTopicConfig,
     GetTopicConfig,
     UpdateAndCreateTopic,
@@ -81,7 +80,7 @@ class AdminTopicHandlers:
     def add_to(self, registry: HandlerRegistry) -> None:
         registry.add_typed(UpdateAndCreateTopic, self.put)
         registry.add(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, self.put_list)
-        registry.add_typed(DeleteTopicInBroker, self.delete)
+        registry.add(RequestCode.DELETE_TOPIC_IN_BROKER, self.delete)
         registry.add_typed(GetAllTopicConfig, self.get_all)
         registry.add_typed(GetTopicConfig, self.get)
         registry.add(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.get_system)
@@ -112,14 +111,14 @@ class AdminTopicHandlers:
             self._check_name(topic.name)
         return await self._put_all(command, connection, topics)
 
-    async def delete(self, request: Request[DeleteTopicInBroker]) -> Command:
+    async def delete(self, command: Command, connection: Connection) -> Command:
         """Official brokers answer success for a topic that is not there."""
-        name = request.header.topic
+        name = (command.fields or {}).get("topic", "")
         if not name.strip():
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_is_users(name)
         names = [name, *self._pop_retry_topics(name)]
-        log.info("topic_delete peer=%s topics=%s", request.connection.peer, ",".join(names))
+        log.info("topic_delete peer=%s topics=%s", connection.peer, ",".join(names))
         for gone in names:
             self._topics.remove(gone)
             self._offsets.remove_topic(gone)
@@ -133,7 +132,7 @@ class AdminTopicHandlers:
             raise RequestRejected(
                 ResponseCode.SYSTEM_ERROR, f"the queues could not be deleted: {error}"
             ) from None
-        return answer(request.command)
+        return answer(command)
 
     def get_all(self, request: Request[GetAllTopicConfig]) -> Command:
         header = request.header
@@ -173,7 +172,7 @@ class AdminTopicHandlers:
         topics = [self._changed(change) for change in changes]
         for topic in topics:
             if self._topics.put(topic):
-                log.info("topic_put peer=%s topic=%s", connection.peer, topic)
+                log.info("topic_put peer=%s topic=%s", connection.peer, topic.name)
         await self._save()
         await self._registered()  # who asked for the topic will ask for its route next
         return answer(command, remark=CHANGED_REMARK)

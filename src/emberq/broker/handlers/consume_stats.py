@@ -94,7 +94,7 @@ class ConsumeStatsHandlers:
         ]
         stats = ConsumeStats(
             queues=await asyncio.to_thread(self._progress, places),
-            consume_tps=sum(self._statistics.get_tps(group, topic.name) for topic in topics),
+            consume_tps=sum((self._statistics.get_tps(group, topic.name) for topic in topics), 0.0),
         )
         return answer(request.command, body=encode_body(stats))
 
@@ -127,7 +127,7 @@ class ConsumeStatsHandlers:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        places = self._places(header.group, topic, topic.write_queue_count)
+        places = self._places(header.group or "", topic, topic.write_queue_count)
         spans = await asyncio.to_thread(lambda: [self._time_span(place) for place in places])
         return answer(request.command, body=encode_body(ConsumeTimeSpans(queues=spans)))
 

@@ -57,12 +57,12 @@ class TopicStatsHandlers:
         return answer(request.command, body=encode_body(body))
 
     def view(self, request: Request[ViewBrokerStatsData]) -> Command:
-        header = request.header
-        figures = self._statistics.view(header.statistic_name, header.statistic_key)
+        name = request.header.statistic_name or "null"
+        key = request.header.statistic_key or "null"
+        figures = self._statistics.view(name, key)
         if figures is None:
             raise RequestRejected(
-                ResponseCode.SYSTEM_ERROR,
-                f"The stats <{header.statistic_name}> <{header.statistic_key}> not exist",
+                ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist"
             )
         return answer(request.command, body=encode_body(figures))
 

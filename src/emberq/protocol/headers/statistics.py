@@ -25,10 +25,10 @@ class GetBrokerConsumeStats(Header, frozen=True, kw_only=True):
 class QueryConsumeTimeSpan(TopicRequest, frozen=True, kw_only=True):
     code: ClassVar = RequestCode.QUERY_CONSUME_TIME_SPAN
     topic: str
-    group: str
+    group: str | None = None
 
 
 class ViewBrokerStatsData(Header, frozen=True, kw_only=True):
     code: ClassVar = RequestCode.VIEW_BROKER_STATS_DATA
-    statistic_name: str = field(name="statsName")
-    statistic_key: str = field(name="statsKey")
+    statistic_name: str | None = field(name="statsName", default=None)
+    statistic_key: str | None = field(name="statsKey", default=None)

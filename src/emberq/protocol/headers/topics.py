@@ -12,7 +12,8 @@ from emberq.protocol.headers.common import RpcRequest, TopicRequest
 class UpdateAndCreateTopic(TopicRequest, frozen=True, kw_only=True):
     code: ClassVar = RequestCode.UPDATE_AND_CREATE_TOPIC
     topic: str
-    default_topic: str
+    # Required by the official definition, needed by no broker.
+    default_topic: str | None = None
     read_queue_count: Int32 = field(name="readQueueNums")
     write_queue_count: Int32 = field(name="writeQueueNums")
     permission: Int32 = field(name="perm")

@@ -12,7 +12,8 @@ from emberq.broker.handlers.topic_stats import TopicStatsHandlers
 from emberq.broker.parts import BrokerParts
 from emberq.broker.slow_consumers import SlowConsumers
 from emberq.broker.statistics.sampling import Sampling
-from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from emberq.model.system_topics import SCHEDULE_TOPIC
+from emberq.protocol.bodies.offsets import ConsumerOffsetTable
 from emberq.store.message_store import MessageStore
 
 
@@ -29,11 +30,11 @@ def add_administration(broker: BrokerParts) -> None:
     offsets = broker.offsets
     _add_tables(broker, offsets)
     _add_figures(broker, offsets)
-    ConfigurationHandlers(broker.settings, now_ms).add_to(broker.registry)
+    ConfigurationHandlers(broker.settings, broker.addresses, now_ms).add_to(broker.registry)
     CleaningHandlers(store=broker.store, topics=broker.topics).add_to(broker.registry)
     SlaveSyncHandlers(
         consumer_offsets=offsets.table,
-        delay_offsets=DelayOffsetTable,
+        delay_offsets=broker.delay_offsets.current,
         log_end=lambda: broker.store.log.end,
     ).add_to(broker.registry)
     slow_consumers = SlowConsumers(broker.statistics, broker.groups, broker.config)
@@ -82,10 +83,18 @@ def _add_figures(broker: BrokerParts, offsets: Offsets) -> None:
     RuntimeHandlers(
         statistics=broker.statistics,
         store_facts=lambda: _store_facts(broker.store),
-        delay_levels=dict,
+        delay_levels=lambda: _delay_levels(broker),
         config=broker.config,
         now_ms=now_ms,
     ).add_to(broker.registry)
+
+
+def _delay_levels(broker: BrokerParts) -> dict[int, tuple[int, int]]:
+    """How far each level is delivered, and the end of its queue."""
+    return {
+        level: (delivered, broker.store.max_offset(SCHEDULE_TOPIC, level - 1))
+        for level, delivered in sorted(broker.delay_offsets.levels().items())
+    }
 
 
 def _store_facts(store: MessageStore) -> StoreFacts:

@@ -17,7 +17,6 @@ from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.clock import now_ms, steady_ms
 from emberq.broker.cold_reads import ColdReads
 from emberq.broker.delay_levels import DelayLevels, parse_delay_levels
-from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.delayed_delivery import DelayedDelivery
 from emberq.broker.departures import Departures
 from emberq.broker.filters.choice import FilterChoice
@@ -79,8 +78,7 @@ def add_sending(broker: BrokerParts) -> None:
 
 
 def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
-    store, file = broker.store, broker.files.delay_offsets
-    offsets = DelayOffsets(file.load())
+    store, file, offsets = broker.store, broker.files.delay_offsets, broker.delay_offsets
 
     def snapshot() -> DelayOffsetTable:
         table = offsets.table(store.flushed_offset, now_ms())

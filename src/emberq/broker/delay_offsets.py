@@ -17,9 +17,9 @@ UNSETTLED_MAX = 1024
 class DelayOffsets:
     """Next queue offset by level, counted from 1. No I/O."""
 
-    def __init__(self, stored: DelayOffsetTable | None = None) -> None:
+    def __init__(self, stored: DelayOffsetTable | None = None, now_ms: int = 0) -> None:
         stored = stored or DelayOffsetTable()
-        self._version = stored.data_version or DataVersion()
+        self._version = stored.data_version or DataVersion(timestamp_ms=now_ms)
         self._next = dict(stored.offsets)
         self._durable = dict(stored.offsets)
         self._unsettled: dict[int, deque[tuple[int, int]]] = {}
@@ -30,6 +30,10 @@ class DelayOffsets:
 
     def levels(self) -> Mapping[int, int]:
         return self._next
+
+    def current(self) -> DelayOffsetTable:
+        """How far delivery is, durable or not: what slaves copy."""
+        return DelayOffsetTable(data_version=self._version, offsets=dict(self._next))
 
     def reset(self, level: int, offset: int) -> None:
         """The queue does not begin or end where the file believed."""

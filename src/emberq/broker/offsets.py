@@ -32,7 +32,7 @@ class ConsumerOffsets:
         self._topics: dict[str, set[str]] = {}  # by group
         self._listeners: list[Callable[[], None]] = []
         self._commits_until_version = COMMITS_PER_VERSION
-        self.version = DataVersion()
+        self.version = DataVersion(timestamp_ms=now_ms())
         if stored is not None:
             self.load(stored)
 
@@ -155,7 +155,7 @@ class ConsumerOffsets:
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Take over a stored table; keys that are none are left out."""
-        self.version = table.data_version or DataVersion()
+        self.version = table.data_version or self.version
         for key, offsets in table.offsets.items():
             topic, separator, group = key.partition(SEPARATOR)
             if separator:

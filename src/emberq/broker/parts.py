@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from emberq.broker.addresses import BrokerAddresses
 from emberq.broker.clock import now_ms
 from emberq.broker.config import BrokerConfig
+from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.groups import Groups
 from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
@@ -44,6 +45,7 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     locks: OrderLocks
     filters: GroupFilters
     offsets: ConsumerOffsets
+    delay_offsets: DelayOffsets
     statistics: BrokerStatistics
     registration: Registration
     registry: HandlerRegistry = field(default_factory=HandlerRegistry)
@@ -124,6 +126,7 @@ def broker_parts(
             has_queue_figures=config.enable_detail_stat,
         ),
         offsets=offsets,
+        delay_offsets=DelayOffsets(files.delay_offsets.load(), now_ms()),
         registration=registration,
     )
 

@@ -68,10 +68,12 @@ class Settings:
         for listener in self._listeners:
             listener(self.config)
 
-    def text(self) -> bytes:
-        """All our own keys, as stored. Others stay secret: a key's password is one."""
+    def text(self, in_force: Mapping[str, str] | None = None) -> bytes:
+        """All our own keys, as stored, but for what the broker found out at its start. Others
+        stay secret: a key's password is one."""
         config, store = self._stored
-        return write_properties({**to_properties(config), **to_properties(store)})
+        own = {**to_properties(config), **to_properties(store)}
+        return write_properties({**own, **(in_force or {})})
 
     def _file(self, config: BrokerConfig, store: StoreConfig) -> bytes:
         own = {**to_properties(config), **to_properties(store)}

@@ -62,10 +62,16 @@ class AdminGroupHandlers:
         registry.add_typed(DeleteSubscriptionGroup, self.delete)
 
     async def put(self, command: Command, connection: Connection) -> Command:
+        """Without a group there is nothing to do; official brokers do not mind."""
+        if not command.body:
+            return answer(command)
         return await self._put_all(command, connection, [decode_body(GroupConfig, command.body)])
 
     async def put_list(self, command: Command, connection: Connection) -> Command:
-        return await self._put_all(command, connection, decode_body(GroupList, command.body).groups)
+        groups = decode_body(GroupList, command.body).groups
+        if groups is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "groupConfigList is missing")
+        return await self._put_all(command, connection, groups)
 
     def get_all(self, request: Request[GetAllSubscriptionGroupConfig]) -> Command:
         header = request.header

@@ -107,6 +107,8 @@ class AdminTopicHandlers:
 
     async def put_list(self, command: Command, connection: Connection) -> Command:
         topics = decode_body(TopicList, command.body).topics
+        if topics is None:
+            raise RequestRejected(ResponseCode.SYSTEM_ERROR, "topicConfigList is missing")
         for topic in topics:
             self._check_name(topic.name)
         return await self._put_all(command, connection, topics)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from emberq.broker.addresses import BrokerAddresses
 from emberq.broker.config import unknown_key_warnings
 from emberq.broker.settings import Settings
 from emberq.errors import ConfigError, ProtocolError
@@ -18,8 +19,16 @@ log = logging.getLogger(__name__)
 
 
 class ConfigurationHandlers:
-    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: Settings, addresses: BrokerAddresses, now_ms: Callable[[], int]
+    ) -> None:
         self._settings = settings
+        self._in_force = {
+            "brokerIP1": addresses.ip,
+            "brokerIP2": addresses.ha_ip,
+            "listenPort": str(addresses.port),
+            "haListenPort": str(addresses.ha_port),
+        }
         self._now_ms = now_ms
         self._version = DataVersion(timestamp_ms=now_ms())
 
@@ -29,7 +38,7 @@ class ConfigurationHandlers:
 
     def get(self, command: Command, _: Connection) -> Command:
         fields = {"version": encode_body(self._version).decode()}
-        return answer(command, fields=fields, body=self._settings.text())
+        return answer(command, fields=fields, body=self._settings.text(self._in_force))
 
     async def update(self, command: Command, connection: Connection) -> Command:
         """A value that cannot be read refuses all of them; official brokers pass over it."""

@@ -1,11 +1,11 @@
-"""Tables that official slaves and tools copy (43, 45), and how replication goes (907)."""
+"""Tables that official slaves and tools copy (43, 45), and how replication goes (907, 1007)."""
 
 from collections.abc import Callable
 
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.ha import HaStatus
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
-from emberq.protocol.codes import RequestCode
+from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry
@@ -27,6 +27,7 @@ class SlaveSyncHandlers:
         registry.add(RequestCode.GET_ALL_CONSUMER_OFFSET, self.get_consumer_offsets)
         registry.add(RequestCode.GET_ALL_DELAY_OFFSET, self.get_delay_offsets)
         registry.add(RequestCode.GET_BROKER_HA_STATUS, self.get_ha_status)
+        registry.add(RequestCode.GET_BROKER_EPOCH_CACHE, self.get_epochs)
 
     def get_consumer_offsets(self, command: Command, _: Connection) -> Command:
         return answer(command, body=encode_body(self._consumer_offsets()))
@@ -38,3 +39,8 @@ class SlaveSyncHandlers:
         """A master without slaves: there is no replication yet."""
         status = HaStatus(is_master=True, master_offset_max=self._log_end())
         return answer(command, body=encode_body(status))
+
+    def get_epochs(self, command: Command, _: Connection) -> Command:
+        """Terms of masters that a controller elected; there is none."""
+        remark = "this request only for controllerMode "
+        return answer(command, ResponseCode.SYSTEM_ERROR, remark)

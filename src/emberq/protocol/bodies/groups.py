@@ -30,7 +30,7 @@ class GroupTable(Struct, frozen=True, kw_only=True):
 class GroupList(Struct, frozen=True, kw_only=True):
     """Groups to create or change together (225)."""
 
-    groups: list[GroupConfig] = field(name="groupConfigList", default_factory=list)
+    groups: list[GroupConfig] | None = field(name="groupConfigList", default=None)
 
 
 class GroupNames(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ class TopicTable(Struct, frozen=True, kw_only=True):
 class TopicList(Struct, frozen=True, kw_only=True):
     """Topics to create or change together (18)."""
 
-    topics: list[TopicConfig] = field(name="topicConfigList", default_factory=list)
+    topics: list[TopicConfig] | None = field(name="topicConfigList", default=None)
 
 
 class TopicWithMapping(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from emberq.broker.addresses import BrokerAddresses
 from emberq.broker.config import BrokerConfig
 from emberq.broker.handlers.configuration import ConfigurationHandlers
 from emberq.broker.settings import Settings
@@ -16,13 +17,16 @@ from tests.unit.broker.peers import Peer, ask
 GET, UPDATE = RequestCode.GET_BROKER_CONFIG, RequestCode.UPDATE_BROKER_CONFIG
 
 
+ADDRESSES = BrokerAddresses(ip="10.1.1.7", port=10911, ha_ip="10.1.1.8", ha_port=10912)
+
+
 class Configured:
     def __init__(self, home: Path) -> None:
         self.file = home / "broker.conf"
         config = BrokerConfig(broker_name="broker-a", broker_config_path=str(self.file))
         self.settings = Settings(config, StoreConfig())
         self.registry = HandlerRegistry()
-        ConfigurationHandlers(self.settings, lambda: 17).add_to(self.registry)
+        ConfigurationHandlers(self.settings, ADDRESSES, lambda: 17).add_to(self.registry)
 
     async def ask(self, code: int, body: bytes = b"") -> Command:
         return await ask(self.registry, Peer(), code, body=body)
@@ -46,6 +50,7 @@ async def test_the_configuration_is_told_with_its_version(broker: Configured) ->
     properties = read_properties(answer.body)
     assert properties["brokerName"] == "broker-a"
     assert properties["flushDiskType"] == "ASYNC_FLUSH"
+    assert (properties["brokerIP2"], properties["haListenPort"]) == ("10.1.1.8", "10912")
 
 
 async def test_an_update_counts_at_once_and_is_stored(broker: Configured) -> None:

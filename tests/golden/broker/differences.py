@@ -5,6 +5,17 @@ ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
     "pull": {
         "tags": {"unknown kind of expression": "a filter that is unknown is refused, not ignored"},
     },
+    "member": {
+        "odd heartbeats": {
+            "connections of an unknown model": "what nobody knows counts as the default",
+        },
+    },
+    "offset": {
+        "resets on the server": {
+            "without group": "a reset must say of which group, and to which time",
+            "without timestamp": "a reset must say of which group, and to which time",
+        },
+    },
     "query": {
         "keys": {"keys of the same hash": "a message is answered once, however often it is found"},
         "consume queues": {

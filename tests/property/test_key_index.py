@@ -90,7 +90,8 @@ def test_after_power_loss_the_index_is_exactly_that_of_the_records_it_claims(
             problems = index.load(is_after_crash=True, safe_log_offset=safe)
             assert not problems or may_be_torn
             kept = below(records, index.end_log_offset)
-            assert index.end_log_offset >= safe or problems or not disk.list(folder)
+            # The last record of a full file is indexed again.
+            assert below(records, safe) - kept <= 1 or problems or not disk.list(folder)
             may_be_torn = False
             assert kept <= added
             assert_answers(index, records[:kept], records[kept:])

@@ -8,6 +8,7 @@ from emberq.store.message_store import MessageStore
 from emberq.store.results import PutStatus
 from emberq.testing.faulty_disk import FaultyDisk
 from tests.support.stores import (
+    TOPIC,
     Clock,
     crash,
     durable,
@@ -26,10 +27,12 @@ HURRIED: dict[str, Any] = {
     "flush_interval_commit_log": 2,
     "flush_interval_consume_queue": 1,
     "flush_consume_queue_thorough_interval": 1,
+    "delete_commit_log_files_interval": 0,
 }
 # Few sizes, so that records of one life begin and end where those of another did.
 BODY_SIZES = (0, 20, 20, 20, 300, 300, 700, 2_000)
 PUTS_PER_LIFE_MAX = 25
+YOUNG_BUT_FORCED = 0.88  # used share of the disk at which segments go whatever their age
 
 
 class Message(NamedTuple):
@@ -44,6 +47,7 @@ class StoreLives:
 
     def __init__(self, root: Path, random: Random, **changes: Any) -> None:
         self._random = random
+        self._is_cleaned = random.random() < 0.5
         self._changes = HURRIED | changes | {"mapped_file_size_commit_log": SEGMENT_SIZE}
         self._clock = Clock()
         self._disk = FaultyDisk(root, page_size=PAGE_SIZE)
@@ -59,14 +63,21 @@ class StoreLives:
         for _ in range(self._random.randrange(PUTS_PER_LIFE_MAX)):
             self._clock.now_ms += self._random.choice((0, 1, 2_000, 5_000))
             self._put(store, self._random.choice(BODY_SIZES))
+            if self._is_cleaned and self._random.random() < 0.1:
+                self._clean(store)
         self._random.choice((self._close, self._kill, self._lose_power, self._lose_power))(store)
 
     def _check(self, store: MessageStore) -> None:
-        found = messages_in(store)
-        assert found == self._put_so_far[: len(found)]
-        assert self._acknowledged <= set(found)
-        assert self._has_lost_power or found == self._put_so_far
-        self._put_so_far = found
+        log_min = store.log.min_offset
+        deleted = [message for message in self._put_so_far if message.log_offset < log_min]
+        there = deleted + messages_in(store)
+        assert there == self._put_so_far[: len(there)]
+        assert self._acknowledged <= set(there)
+        assert self._has_lost_power or there == self._put_so_far
+        for queue_id in range(QUEUES):  # also of queues of which nothing is left
+            count = sum(message.queue_id == queue_id for message in there)
+            assert store.max_offset(TOPIC, queue_id) == count
+        self._put_so_far = there
 
     def _put(self, store: MessageStore, size: int) -> None:
         random = self._random
@@ -94,6 +105,12 @@ class StoreLives:
                 self._disk.note(message)
         if random.random() < 0.1:
             self._await_checkpoint()
+
+    def _clean(self, store: MessageStore) -> None:
+        """Delete all segments that may go."""
+        self._disk.used = YOUNG_BUT_FORCED
+        store.delete_expired_segments()
+        self._disk.used = 0.0
 
     def _await_checkpoint(self) -> None:
         """Until one has begun and ended: the flusher writes one after the other."""
@@ -128,7 +145,9 @@ def messages_in(store: MessageStore) -> list[Message]:
     found: list[Message] = []
     for queue_id in range(QUEUES):
         records = read_all(store, queue_id=queue_id)
-        assert [record.queue_offset for record in records] == list(range(len(records)))
+        end = store.max_offset(TOPIC, queue_id)
+        offsets = [record.queue_offset for record in records]
+        assert offsets == list(range(end - len(records), end))
         found += (
             Message(record.log_offset, record.queue_id, record.queue_offset, bytes(record.body))
             for record in records

@@ -68,6 +68,7 @@ class KeyIndex:
 
         `safe_log_offset`: records that start below it were indexed and synced. After a crash
         nothing else is believed: entries behind it, and from the first torn one on, are cut off.
+        If the last file is full, its last record is taken out: nothing tells whether it had more.
         Whatever happened, the index then holds exactly the records below `end_log_offset`.
 
         Raises:
@@ -84,12 +85,17 @@ class KeyIndex:
                     # Later files continue this one: without it they have a gap before them.
                     self._remove_from(path, str(damaged))
                     break
-        if is_cut:
+        is_full = bool(self._files) and self._files[-1].is_full
+        if is_full and self._is_writable:
+            # Keys of its last record may have gone to a next file, which is gone itself.
+            last_record = self._files[-1].header.end_log_offset
+            end = min(safe_log_offset, last_record) if is_cut else last_record
+            problems += self._cut(end, is_complete=not problems)
+        elif is_cut:
             problems += self._cut(safe_log_offset, is_complete=not problems)
         else:
             self.end_log_offset = self._end_of_entries()
-            # A full file may have been followed by one that is gone.
-            if self._files and not self._files[-1].is_full and not problems:
+            if self._files and not is_full and not problems:
                 self.end_log_offset = max(self.end_log_offset, safe_log_offset)
             if self._files and self._is_writable:
                 self._files[-1].load_slots()

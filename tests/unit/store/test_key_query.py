@@ -1,12 +1,16 @@
 """Messages by key: hash collisions, time ranges, limits, kinds of keys."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from emberq.record.decode import decode_record
 from emberq.record.properties import encode_properties
 from emberq.store.key_query import IndexType
 from emberq.store.message_store import MessageStore
-from tests.support.stores import HOST, START_MS, TOPIC, Clock, opened, put
+from tests.support.stores import HOST, START_MS, TOPIC, Clock, crash, new_store, opened, put
 
 # Java's string hash does not tell these apart.
 COLLIDING = ("Aa", "BB")
@@ -126,3 +130,30 @@ def test_without_an_index_nothing_is_found(tmp_path: Path) -> None:
         put(store, keys="k")
 
         assert found(store, "k") == []
+
+
+# Lost index files
+
+
+@pytest.mark.parametrize("end", [MessageStore.close, crash])
+def test_keys_that_went_to_a_lost_index_file_are_found_again(
+    end: Callable[[MessageStore], None], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"max_index_num": 4}  # three entries per file
+    store = new_store(tmp_path, **settings)
+    store.open()
+    put(store, b"1", keys="a b")
+    put(store, b"2", keys="c d e")  # in two files
+    put(store, b"3", keys="f")
+    flusher = store.durability._flusher
+    assert flusher is not None
+    store.durability.sync_side_files(flusher._sync_whole_log, lambda: None)
+    end(store)
+    _, *newer = sorted((tmp_path / "index").iterdir())
+    for path in newer:
+        path.unlink()
+
+    for _ in range(2):
+        with opened(tmp_path, **settings) as store:
+            bodies = [found(store, key) for key in "abcdef"]
+        assert bodies == [[b"1"], [b"1"], [b"2"], [b"2"], [b"2"], [b"3"]]

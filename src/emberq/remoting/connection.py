@@ -79,6 +79,8 @@ class Connection(asyncio.Protocol):
         self._received_at = self._partial_since = self._write_paused_since = 0.0
         self._opened_at = self._active_at = self._loop.time()
         self.requests_in_flight = 0
+        # How long what is being served has waited in the kernel's buffers and in ours.
+        self.waited_ms = 0.0
         self.peer = "?"
         self._packed_peer: PackedHost | None = None
         self.is_closed = False
@@ -114,7 +116,8 @@ class Connection(asyncio.Protocol):
         self._endpoint.on_open(self)
 
     def data_received(self, data: bytes) -> None:
-        self._active_at = self._received_at = self._loop.time()
+        now = self._active_at = self._loop.time()
+        self._received_at = now - self._endpoint.loop_lag_ms / 1000
         try:
             if self._preface is not None:
                 data = self._pass_preface(data)
@@ -274,11 +277,6 @@ class Connection(asyncio.Protocol):
         return packed
 
     @property
-    def waited_ms(self) -> float:
-        """How long the request that is being served has waited in our buffers and the kernel's."""
-        return (self._loop.time() - self._received_at) * 1000 + self._endpoint.loop_lag_ms
-
-    @property
     def is_busy(self) -> bool:
         """Has requests or answers on the way that a graceful stop should wait for."""
         return not self.is_closed and (
@@ -351,6 +349,7 @@ class Connection(asyncio.Protocol):
     def _work(self, allowance: int, work_max_s: float) -> None:
         """Serve commands until there are none, or until others should have their turn."""
         self._is_corked = True
+        self.waited_ms = (self._loop.time() - self._received_at) * 1000
         deadline = time.perf_counter() + work_max_s
         try:
             while not self._is_input_held:

@@ -54,8 +54,8 @@ class Dispatcher:
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                     f" request type {command.code} not supported",
                 )
-            if entry.wait_max_ms is not None:
-                self._refuse_if_late(entry.wait_max_ms, connection.waited_ms)
+            if entry.wait_max_ms is not None and connection.waited_ms > entry.wait_max_ms:
+                raise self._late(connection.waited_ms)  # noqa: TRY301
             for hook in self._hooks:
                 hook.before(connection.peer, command)
             if entry.is_async:
@@ -86,13 +86,12 @@ class Dispatcher:
             await asyncio.wait(unfinished, timeout=CANCEL_WAIT_MAX_S)
         return len(unfinished)
 
-    def _refuse_if_late(self, wait_max_ms: float, waited_ms: float) -> None:
-        if waited_ms > wait_max_ms:
-            raise RequestRejected(
-                ResponseCode.SYSTEM_BUSY,
-                f"{TIMEOUT_REMARK}, period in queue: {waited_ms:.0f}ms, "
-                f"size of queue: {self.in_flight}",
-            )
+    def _late(self, waited_ms: float) -> RequestRejected:
+        return RequestRejected(
+            ResponseCode.SYSTEM_BUSY,
+            f"{TIMEOUT_REMARK}, period in queue: {waited_ms:.0f}ms, "
+            f"size of queue: {self.in_flight}",
+        )
 
     def _start_task(self, entry: Entry, command: Command, connection: "Connection") -> None:
         limits = self._limits

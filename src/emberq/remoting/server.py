@@ -158,9 +158,22 @@ def _sweep_interval_s(limits: RemotingLimits) -> float:
 
 
 async def _measure_lag(endpoint: Endpoint) -> None:
-    """How late the loop runs: bytes wait that long in the kernel before we see them."""
+    """How late the loop runs: bytes wait that long in the kernel before we see them.
+
+    Late once is a stall, over when it is noticed: to refuse what piled up would help nobody. Late
+    twice in a row is too much work. The figure is good for the bytes that are read in this turn;
+    what comes after them has not waited.
+    """
     loop = asyncio.get_running_loop()
+    before_ms = 0.0
+
+    def forget() -> None:
+        endpoint.loop_lag_ms = 0.0
+
     while True:
         due = loop.time() + LAG_PROBE_INTERVAL_S
         await asyncio.sleep(LAG_PROBE_INTERVAL_S)
-        endpoint.loop_lag_ms = max(0.0, (loop.time() - due) * 1000)
+        lag_ms = max(0.0, (loop.time() - due) * 1000)
+        endpoint.loop_lag_ms = min(lag_ms, before_ms)
+        before_ms = lag_ms
+        loop.call_soon(forget)

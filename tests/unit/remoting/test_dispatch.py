@@ -264,6 +264,18 @@ async def test_a_request_that_waited_too_long_is_refused_as_busy() -> None:
     assert in_time.code == 99
 
 
+async def test_what_comes_after_a_late_turn_has_not_waited() -> None:
+    registry = HandlerRegistry()
+    registry.add(WORK, raising(RequestRejected(99, "ran")), wait_max_ms=200)
+    endpoint = Endpoint(registry)
+    connection, transport = connect_to(endpoint)
+    for lag_ms in (250.0, 0.0):
+        endpoint.loop_lag_ms = lag_ms
+        connection.data_received(encode_frame(Command(code=WORK)))
+
+    assert [command.code for command in transport.commands] == [2, 99]
+
+
 async def test_cancelled_handlers_are_counted_and_gone() -> None:
     gate = Gate()
     endpoint = endpoint_of({WORK: gate.handle})

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +14,9 @@ log = logging.getLogger(__name__)
 
 # After a failed write: a full disk is not asked again at once.
 RETRY_INTERVAL_S = 5.0
+# A table of ten thousand topics takes 0.2 s of Python to write; while topics come one by one,
+# the writing of them may have this share of the time and no more.
+WRITING_SHARE_MAX = 0.1
 
 T = TypeVar("T", bound=Struct)
 
@@ -20,7 +24,8 @@ T = TypeVar("T", bound=Struct)
 class Persistence:
     """All tables of a broker that are kept in files."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._tables: dict[str, _SavedTable] = {}
         self._closing = asyncio.Event()
 
@@ -30,7 +35,7 @@ class Persistence:
         """Keep a table in a file. Returns what marks it as changed: it is then written after
         `interval_s`, with 0 at once. `snapshot` must return what later changes leave alone."""
         assert name not in self._tables, name
-        table = _SavedTable(name, file, snapshot, interval_s)
+        table = _SavedTable(name, file, snapshot, interval_s, self._clock)
         self._tables[name] = table
         return lambda: self._mark(table)
 
@@ -56,17 +61,15 @@ class Persistence:
             table.task = asyncio.get_running_loop().create_task(self._write_later(table))
 
     async def _write_later(self, table: "_SavedTable") -> None:
-        pause_s = table.interval_s
         try:
             while table.is_dirty and not self._closing.is_set():
-                await self._pause(pause_s)
-                is_saved = await _try_to_save(table)
-                pause_s = table.interval_s if is_saved else max(RETRY_INTERVAL_S, table.interval_s)
+                await self._pause(table.pause_s)
+                await _try_to_save(table)
         finally:
             table.task = None
 
     async def _pause(self, pause_s: float) -> None:
-        if pause_s:
+        if pause_s > 0:
             try:
                 async with asyncio.timeout(pause_s):
                     await self._closing.wait()
@@ -78,8 +81,14 @@ class _SavedTable:
     """One table: which changes are wanted on disk, and which are there."""
 
     def __init__(
-        self, name: str, file: MetadataFile[Any], snapshot: Callable[[], Any], interval_s: float
+        self,
+        name: str,
+        file: MetadataFile[Any],
+        snapshot: Callable[[], Any],
+        interval_s: float,
+        clock: Callable[[], float],
     ) -> None:
+        self._clock = clock
         self.name = name
         self.file = file
         self.snapshot = snapshot
@@ -88,6 +97,12 @@ class _SavedTable:
         self.saved = 0
         self.task: asyncio.Task[None] | None = None  # writes in its time
         self._write: asyncio.Task[None] | None = None  # is under way
+        self._not_before = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """How long a write that nobody waits for should wait now."""
+        return max(self.interval_s, self._not_before - self._clock())
 
     @property
     def is_dirty(self) -> bool:
@@ -106,9 +121,16 @@ class _SavedTable:
 
     async def _save_snapshot(self) -> None:
         covered = self.wanted
+        began = self._clock()
         try:
             await asyncio.to_thread(self.file.save, self.snapshot())
+        except OSError:
+            self._not_before = self._clock() + RETRY_INTERVAL_S
+            raise
+        else:
             self.saved = covered
+            now = self._clock()
+            self._not_before = now + (now - began) * (1 / WRITING_SHARE_MAX - 1)
         finally:
             self._write = None
 
@@ -119,7 +141,7 @@ def _look_at_result(write: "asyncio.Task[None]") -> None:
         write.exception()
 
 
-async def _try_to_save(table: _SavedTable) -> bool:
+async def _try_to_save(table: _SavedTable) -> None:
     try:
         await table.save()
     except OSError as error:
@@ -129,5 +151,3 @@ async def _try_to_save(table: _SavedTable) -> bool:
             table.file.path,
             error.strerror or error,
         )
-        return False
-    return True

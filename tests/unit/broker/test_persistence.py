@@ -11,7 +11,7 @@ from emberq.broker.metadata_files import MetadataFile
 from emberq.broker.persistence import Persistence
 from emberq.model.data_version import DataVersion
 from emberq.protocol.bodies.topics import TopicTable
-from tests.support.waiting import until
+from tests.support.waiting import loop_turns, until
 
 
 class Table:
@@ -164,3 +164,22 @@ async def test_who_stops_waiting_does_not_stop_the_write(tmp_path: Path) -> None
 
     assert stored(file) == 1
     assert file.saves == 1
+
+
+async def test_a_table_that_is_slow_to_write_is_written_less_often(tmp_path: Path) -> None:
+    clock = iter(range(0, 1_000, 10))  # every look at it is ten seconds later than the last
+    persistence, table, file = Persistence(lambda: float(next(clock))), Table(), new_file(tmp_path)
+    mark = persistence.add("topics", file, table.snapshot)
+    table.counter = 1
+    mark()
+    await until(lambda: stored(file) == 1)
+
+    table.counter = 2
+    mark()
+    await loop_turns(20)
+    is_held_back = table.snapshots == 1
+    await persistence.save_now("topics")
+
+    assert is_held_back
+    assert stored(file) == 2
+    await persistence.close()

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import fields
 
 from emberq.errors import ProtocolError
 from emberq.protocol.bodies.lenient import lenient_reader
@@ -15,6 +16,7 @@ from emberq.protocol.bodies.shape import (
     has_aliases,
     is_plain,
     is_readable_by_msgspec,
+    is_struct,
 )
 from emberq.protocol.fastjson_reader import (
     JSON_SIZE_MAX_BYTES,
@@ -70,9 +72,26 @@ def _decode(decoder: "msgspec.json.Decoder[Any]", data: bytes) -> Any:
 def encode_body(body: Any, dialect: Dialect = Dialect.FASTJSON) -> bytes:
     """Write a body as official 5.5.0 servers do; `body` is a struct or a list of structs."""
     kind: Any = type(body)
-    if not _is_plain(kind, dialect is Dialect.STRICT):
+    if not is_struct(kind):
         return write_json(body, dialect)
-    text = msgspec.json.encode(body)
+    if _is_plain(kind, dialect is Dialect.STRICT):
+        return _encode_plain(body)
+    # One member that msgspec cannot write need not make the others slow: a registration has ten
+    # thousand topics and a table of mappings that is nearly always empty.
+    members = [
+        b'"%b":%b' % (name, _encode_member(is_plain_member, getattr(body, attribute), dialect))
+        for name, attribute, is_plain_member in _members(kind, dialect is Dialect.STRICT)
+        if getattr(body, attribute) is not None
+    ]
+    return b"{%b}" % b",".join(members)
+
+
+def _encode_member(is_plain_member: bool, value: Any, dialect: Dialect) -> bytes:
+    return _encode_plain(value) if is_plain_member else encode_body(value, dialect)
+
+
+def _encode_plain(value: Any) -> bytes:
+    text = msgspec.json.encode(value)
     return _without_nulls(text) if b":null" in text else text
 
 
@@ -102,6 +121,15 @@ def _without_nulls(text: bytes) -> bytes:
 @cache
 def _is_plain(body_type: Any, is_strict: bool) -> bool:
     return is_plain(body_type, Dialect.STRICT if is_strict else Dialect.FASTJSON)
+
+
+@cache
+def _members(body_type: Any, is_strict: bool) -> list[tuple[bytes, str, bool]]:
+    """Wire name, attribute and whether msgspec can write it, of every member of a struct."""
+    return [
+        (member.encode_name.encode(), member.name, _is_plain(member.type, is_strict))
+        for member in fields(body_type)
+    ]
 
 
 @cache

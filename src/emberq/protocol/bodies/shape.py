@@ -32,8 +32,6 @@ def aliases_of(struct_type: type[Struct]) -> dict[str, str]:
 
 def is_plain(kind: Any, dialect: Dialect) -> bool:
     """Whether msgspec writes exactly what the dialect asks for."""
-    if not is_struct(kind):
-        return False
     for part in parts_of(kind):
         if part is Any or part is float:
             return False  # Java writes 1.0E10 where others write 10000000000.0

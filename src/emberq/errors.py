@@ -23,6 +23,9 @@ EmberqError
 │   ├── BrokerNotFound        a broker's address is not known
 │   ├── ClientClosed          used before its start or after its end
 │   ├── ForkedClient          used in another process than the one that made it
+│   ├── MessageRefused        a message that no broker would take; nothing was sent
+│   ├── SendFailed            all attempts to send a message failed
+│   ├── RequestReplyTimeout   nobody replied in time
 │   └── BrokerError           a broker's answer is a failure code
 │       ├── SystemBusy        flow control: try again later
 │       ├── NoPermission      the topic, the group or the user may not do this
@@ -134,6 +137,26 @@ class ClientClosed(ClientError):
 
 class ForkedClient(ClientError):
     """The process was forked: connections and tasks stayed with the parent."""
+
+
+class MessageRefused(ClientError, ValueError):
+    """A message that no broker would take; nothing was sent."""
+
+
+class SendFailed(ClientError):
+    """All attempts to send a message failed; `attempts` says where and why.
+
+    A message whose attempt timed out may be stored all the same: retries keep its id, so that
+    consumers can tell.
+    """
+
+    def __init__(self, message: str, attempts: tuple[Exception, ...], *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.attempts = attempts
+
+
+class RequestReplyTimeout(ClientError, TimeoutError):
+    """The request was sent, and nobody replied in time."""
 
 
 class BrokerError(ClientError):

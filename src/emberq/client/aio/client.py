@@ -282,6 +282,11 @@ class Client:
         self.watch(topic)
         return subscribe_queues(topic, await self.routes.get(topic))
 
+    def refresh_soon(self, topic: str) -> None:
+        """A broker of the topic is in trouble: its route may have changed."""
+        if self._state is ClientState.RUNNING and not self.routes.is_asking(topic):
+            self.spawn(self.routes.refresh_all([topic]), "route")
+
     async def _route_to_publish(self, topic: str, template: str, queue_count: int) -> TopicRoute:
         try:
             route = await self.routes.refresh(topic)

@@ -46,6 +46,9 @@ class Routes:
             task.add_done_callback(lambda done: self._asked(topic, done))
         return await asyncio.shield(task)
 
+    def is_asking(self, topic: str) -> bool:
+        return topic in self._asking
+
     async def refresh_all(self, topics: Iterable[str]) -> None:
         """Ask for each; what fails keeps its old route and is logged."""
         for topic in dict.fromkeys(topics):

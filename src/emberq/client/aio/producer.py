@@ -1,0 +1,461 @@
+"""The producer: sends messages, tries again where that is right, and loses none at its end."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec.structs import replace
+
+from emberq.client.aio.client import Client
+from emberq.client.broker_failures import broker_failure
+from emberq.client.codecs import codec_for
+from emberq.client.core.broker_faults import BrokerFaults
+from emberq.client.core.message import Delay, Message, SendResult
+from emberq.client.core.outgoing import (
+    MESSAGE_SIZE_MAX_BYTES,
+    Compression,
+    Outgoing,
+    check_batch,
+    check_group,
+    check_topic,
+    outgoing,
+    outgoing_batch,
+    split_batch,
+)
+from emberq.client.core.queue_choice import RoundRobin, queue_by_key
+from emberq.client.core.send_attempts import RETRIED_CODES, is_result, send_result
+from emberq.errors import (
+    BrokerError,
+    BrokerNotFound,
+    CallTimeout,
+    ClientClosed,
+    MessageRefused,
+    RemotingError,
+    SendFailed,
+    TopicNotFound,
+)
+from emberq.model.queue import MessageQueue
+from emberq.model.system_topics import DEFAULT_TOPIC
+from emberq.protocol.codes import RequestCode
+from emberq.protocol.command import Command, new_request
+from emberq.record import property_names
+
+log = logging.getLogger(__name__)
+
+Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+
+SEND_TIMEOUT_S = 3.0
+RETRIES = 2
+# Messages on their way at once; who sends more waits.
+IN_FLIGHT_MAX = 10_000
+
+
+class Producer:
+    """Sends messages of one group. Use it as `async with Producer("group") as producer:`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        client: Client | None = None,
+        name_server: str | Sequence[str] | None = None,
+        codec: Any = bytes,
+        send_timeout: float | timedelta = SEND_TIMEOUT_S,
+        attempt_timeout: float | timedelta | None = None,
+        retries: int = RETRIES,
+        compression: Compression | None = None,
+        message_size_max: int = MESSAGE_SIZE_MAX_BYTES,
+        is_latency_aware: bool = False,
+        is_weak_storage_retried: bool = False,
+        template_topic: str = DEFAULT_TOPIC,
+        new_topic_queues: int = 4,
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> None:
+        """
+        Args:
+            client: connections to share; without one the producer has its own.
+            codec: what bodies are: bytes, str, dict, a dataclass, a Pydantic model …
+            send_timeout: for a send with all its attempts.
+            attempt_timeout: for one attempt while others are left; None: all there is.
+            is_latency_aware: avoid brokers that were slow; not for ordered messages.
+            is_weak_storage_retried: try another broker when a message was stored with less
+                safety than configured.
+        """
+        check_group(group)
+        self.group = group
+        self.client = client or Client(name_server)
+        self._is_client_ours = client is None
+        self._codec = codec_for(codec)
+        self._send_timeout_s = seconds(send_timeout)
+        self._attempt_timeout_s = None if attempt_timeout is None else seconds(attempt_timeout)
+        self._attempts = 1 + retries
+        self._compression = compression or Compression()
+        self._size_max = message_size_max
+        self._is_latency_aware = is_latency_aware
+        self._is_weak_storage_retried = is_weak_storage_retried
+        self._template_topic = template_topic
+        self._new_topic_queues = new_topic_queues
+        self._wire_group = self.client.wrap(group)
+        self._robins: dict[str, RoundRobin] = {}
+        self._faults = BrokerFaults()
+        self._room = asyncio.Semaphore(in_flight_max)
+        self._in_flight = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._is_open = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Raises NoNameServer, ClientError."""
+        await self.client.start()
+        await self.client.add_producer(self._wire_group, self)
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Wait for what is on its way, then leave."""
+        if self._is_open:
+            self._is_open = False
+            try:
+                async with asyncio.timeout(self.client.settings.close_timeout):
+                    await self._is_idle.wait()
+            except TimeoutError:
+                log.warning("producer_closed group=%s unanswered=%d", self.group, self._in_flight)
+            await self.client.remove_producer(self._wire_group)
+        if self._is_client_ours:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # Sending
+
+    async def send(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay: Delay | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> SendResult:
+        """Send a message, or a body to a topic, and return where it went.
+
+        A queue, a selector or an ordering key decides the queue, and then there is one attempt:
+        another queue would break the order.
+
+        Raises:
+            MessageRefused: it cannot be sent at all.
+            TopicNotFound, NoNameServer, BrokerError, SendFailed
+        """
+        whole = _message(message, body, tags, keys, properties, delay, ordering_key)
+        deadline = _deadline(timeout, self._send_timeout_s)
+        ready = self._outgoing(whole)
+        async with _Place(self, deadline):
+            return await self._send(ready, whole, queue, selector, deadline)
+
+    async def send_oneway(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        **options: Any,
+    ) -> None:
+        """Send without an answer: nobody will know whether it was stored."""
+        whole = _message(message, body, **options)
+        deadline = _deadline(None, self._send_timeout_s)
+        ready = self._outgoing(whole)
+        async with _Place(self, deadline):
+            chosen = await self._choose(ready.topic, whole, queue, selector, None)
+            address = await self.client.broker_address(chosen.broker_name, is_vip=True)
+            await self.client.connections.send_oneway(address, self._request(ready, chosen))
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> list[SendResult]:
+        """Send messages of one topic together, in as many requests as their sizes need.
+
+        Raises:
+            MessageRefused: they cannot travel together, or one alone is too large; nothing of
+                the batch was sent.
+            TopicNotFound, NoNameServer, BrokerError, SendFailed: what came before was sent.
+        """
+        encoded = [self._encoded(message) for message in messages]
+        check_batch(encoded)
+        first = encoded[0]
+        check_topic(first.topic)
+        keys = self.client.keys
+        pieces = list(split_batch(((each, keys.next()) for each in encoded), self._size_max))
+        topic = self.client.wrap(first.topic)
+        results: list[SendResult] = []
+        for piece in pieces:
+            deadline = _deadline(timeout, self._send_timeout_s)
+            ready = outgoing_batch(
+                topic, piece, keys.next(), is_store_awaited=first.is_store_awaited
+            )
+            async with _Place(self, deadline):
+                results.append(await self._send(ready, first, queue, None, deadline))
+        return results
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
+        self.client.check_running()
+        found = await self._publish_queues(self.client.wrap(topic))
+        return [self._unwrapped(queue) for queue in found]
+
+    # How it is done
+
+    def _outgoing(self, message: Message) -> Outgoing:
+        if not self._is_open:
+            self.client.check_running()
+            raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
+        check_topic(message.topic)
+        namespace = self.client.namespace
+        return outgoing(
+            self._encoded(message),
+            self.client.wrap(message.topic),
+            self.client.keys.next(),
+            compression=self._compression,
+            size_max=self._size_max,
+            extra=((property_names.INSTANCE_ID, namespace),) if namespace else (),
+        )
+
+    def _encoded(self, message: Message) -> Message:
+        return replace(message, body=self._codec.encode(message.body))
+
+    async def _send(
+        self,
+        ready: Outgoing,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        deadline: float,
+    ) -> SendResult:
+        is_pinned = queue is not None or selector is not None or message.ordering_key is not None
+        attempts = 1 if is_pinned else self._attempts
+        failures: list[Exception] = []
+        failed_broker: str | None = None
+        weak: SendResult | None = None
+        for number in range(attempts):
+            if deadline <= time.monotonic():
+                break
+            chosen = await self._choose(ready.topic, message, queue, selector, failed_broker)
+            limit_s = self._limit_s(deadline, is_last=number + 1 == attempts)
+            try:
+                result = await self._attempt(ready, chosen, limit_s)
+            except (RemotingError, BrokerNotFound) as error:
+                failures.append(error)
+                self.client.refresh_soon(ready.topic)
+            except BrokerError as error:
+                if error.code not in RETRIED_CODES or is_pinned:
+                    raise
+                failures.append(error)
+            else:
+                if result.status == "SEND_OK" or not self._is_weak_storage_retried:
+                    return result
+                weak = result
+            failed_broker = chosen.broker_name
+        if weak is not None:
+            return weak
+        raise _send_failure(ready, failures)
+
+    async def _attempt(self, ready: Outgoing, queue: MessageQueue, limit_s: float) -> SendResult:
+        started_at = time.monotonic()
+        is_isolated = True
+        try:
+            address = await self.client.broker_address(queue.broker_name, is_vip=True)
+            answer = await self.client.connections.call(
+                address, self._request(ready, queue), limit_s
+            )
+            if not is_result(answer.code):
+                raise broker_failure(answer, address)
+            is_isolated = False
+        finally:
+            if self._is_latency_aware:
+                now = time.monotonic()
+                self._faults.note(
+                    queue.broker_name,
+                    (now - started_at) * 1000,
+                    now * 1000,
+                    is_isolated=is_isolated,
+                    is_reachable=not is_isolated,
+                )
+        return send_result(answer, ready, self._unwrapped(queue))
+
+    async def _choose(
+        self,
+        topic: str,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        failed_broker: str | None,
+    ) -> MessageQueue:
+        if queue is not None:
+            if self.client.wrap(queue.topic) != topic:
+                raise MessageRefused(f"{queue} is no queue of {message.topic}")
+            return MessageQueue(queue.broker_name, queue.queue_id, topic)
+        queues = await self._publish_queues(topic)
+        if selector is not None:
+            chosen = selector([self._unwrapped(each) for each in queues], message)
+            return MessageQueue(chosen.broker_name, chosen.queue_id, topic)
+        if message.ordering_key is not None:
+            return queue_by_key(queues, message.ordering_key)
+        robin = self._robins.get(topic)
+        if robin is None:
+            robin = self._robins[topic] = RoundRobin()
+        if self._is_latency_aware:
+            return robin.choose_healthy(
+                queues, self._faults, time.monotonic() * 1000, failed_broker
+            )
+        return robin.choose(queues, failed_broker)
+
+    async def _publish_queues(self, topic: str) -> Sequence[MessageQueue]:
+        found = await self.client.publish_queues(
+            topic, template=self._template_topic, queue_count=self._new_topic_queues
+        )
+        if not found.queues:
+            raise TopicNotFound(
+                f"no broker takes messages of {self.client.unwrap(topic)} at the moment",
+                hint="All its brokers are read-only, or their masters are away",
+            )
+        return found.queues
+
+    def _request(self, ready: Outgoing, queue: MessageQueue) -> Command:
+        fields = {
+            "a": self._wire_group,
+            "b": ready.topic,
+            "c": self._template_topic,
+            "d": str(self._new_topic_queues),
+            "e": str(queue.queue_id),
+            "f": str(ready.system_flag),
+            "g": str(time.time_ns() // 1_000_000),
+            "h": str(ready.flag),
+            "i": ready.properties,
+            "j": "0",
+            "k": "false",
+            "m": "true" if ready.is_batch else "false",
+            "n": queue.broker_name,
+        }
+        code = RequestCode.SEND_BATCH_MESSAGE if ready.is_batch else RequestCode.SEND_MESSAGE_V2
+        return new_request(code, fields, ready.body)
+
+    def _limit_s(self, deadline: float, *, is_last: bool) -> float:
+        left_s = max(deadline - time.monotonic(), 0.0)
+        if self._attempt_timeout_s is None or is_last:
+            return left_s
+        return min(left_s, self._attempt_timeout_s)
+
+    def _unwrapped(self, queue: MessageQueue) -> MessageQueue:
+        if not self.client.namespace:
+            return queue
+        return MessageQueue(queue.broker_name, queue.queue_id, self.client.unwrap(queue.topic))
+
+    async def enter(self, deadline: float) -> None:
+        """Wait for room among the messages that are on their way."""
+        if self._room.locked():
+            try:
+                async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                    await self._room.acquire()
+            except TimeoutError:
+                raise SendFailed(
+                    f"{self._in_flight} messages are on their way, and none arrived in time", ()
+                ) from None
+        else:
+            await self._room.acquire()
+        self._in_flight += 1
+        self._is_idle.clear()
+
+    def leave(self) -> None:
+        self._room.release()
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._is_idle.set()
+
+    async def check_transaction(self, request: Command, address: str) -> None:
+        log.warning("transaction_check_unexpected group=%s broker=%s", self.group, address)
+
+
+class _Place:
+    """One message on its way."""
+
+    __slots__ = ("_deadline", "_producer")
+
+    def __init__(self, producer: Producer, deadline: float) -> None:
+        self._producer = producer
+        self._deadline = deadline
+
+    async def __aenter__(self) -> None:
+        await self._producer.enter(self._deadline)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._producer.leave()
+
+
+def seconds(time_span: float | timedelta) -> float:
+    return time_span.total_seconds() if isinstance(time_span, timedelta) else float(time_span)
+
+
+def _deadline(timeout: float | timedelta | None, default_s: float) -> float:
+    return time.monotonic() + (default_s if timeout is None else seconds(timeout))
+
+
+def _message(
+    message: Message | str,
+    body: Any = None,
+    tags: str | None = None,
+    keys: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    delay: Delay | None = None,
+    ordering_key: str | int | None = None,
+) -> Message:
+    """A message as it was given, or made of its parts."""
+    if isinstance(message, Message):
+        if body is not None or tags or keys or properties or delay is not None:
+            raise MessageRefused("give a Message, or a topic and its parts, not both")
+        return message if ordering_key is None else replace(message, ordering_key=ordering_key)
+    if body is None:
+        raise MessageRefused(f"a message to {message} needs a body")
+    return Message(message, body, tags, keys, properties or {}, delay, ordering_key)
+
+
+def _send_failure(ready: Outgoing, failures: Sequence[Exception]) -> Exception:
+    if len(failures) == 1 and isinstance(failures[0], BrokerError):
+        return failures[0]
+    if not failures:
+        return SendFailed(f"no time was left to send {ready.message_id}", ())
+    reasons = "; ".join(map(str, failures))
+    times = "once" if len(failures) == 1 else f"{len(failures)} times"
+    hint = ""
+    if any(isinstance(failure, CallTimeout) for failure in failures):
+        hint = "A message whose answer was not awaited may be stored all the same"
+    return SendFailed(
+        f"{ready.message_id} was tried {times}: {reasons}", tuple(failures), hint=hint
+    )

@@ -78,15 +78,14 @@ class FilterChoice:
             raise _refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
+        is_tag = is_tag_type(subscription.expression_type)
+        sql = None if is_tag else self._sql(pull, subscription)
         kept = self._kept.get((pull.group, pull.topic))
-        if is_tag_type(subscription.expression_type):
-            if kept is not None and kept.subscription is subscription:
-                return kept.filter
-            return self._keep(pull, subscription, None)
-        sql = self._sql(pull, subscription)
-        if kept is not None and kept.subscription is subscription and kept.sql is sql:
-            return kept.filter
-        return self._keep(pull, subscription, sql)
+        if kept is None or kept.subscription is not subscription or kept.sql is not sql:
+            kept = self._keep(pull, subscription, sql)
+        if self._is_by_origin(pull.topic):
+            return by_sql_of_origin(pull.topic, self._filters, kept.filter.accepts_entry)
+        return kept.filter
 
     def _carried(self, pull: Pull) -> MessageFilter:
         try:
@@ -138,14 +137,12 @@ class FilterChoice:
                 f"The broker does not support consumer to filter message by {expression_type}",
             )
 
-    def _keep(self, pull: Pull, subscription: Subscription, sql: SqlFilter | None) -> MessageFilter:
-        made = by_tags(subscription) if sql is None else by_sql(sql)
-        if self._is_by_origin(pull.topic):
-            return by_sql_of_origin(pull.topic, self._filters, made.accepts_entry)
+    def _keep(self, pull: Pull, subscription: Subscription, sql: SqlFilter | None) -> _Kept:
         if len(self._kept) >= KEPT_MAX:
             self._kept.clear()
-        self._kept[pull.group, pull.topic] = _Kept(subscription, sql, made)
-        return made
+        made = by_tags(subscription) if sql is None else by_sql(sql)
+        kept = self._kept[pull.group, pull.topic] = _Kept(subscription, sql, made)
+        return kept
 
     def _is_by_origin(self, topic: str) -> bool:
         return self._config().filter_support_retry and is_retry_topic(topic)

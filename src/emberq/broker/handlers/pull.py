@@ -263,7 +263,7 @@ class PullHandlers:
         is_found = status is _FOUND
         self._statistics.note_get(is_found, result.count)
         if held is not None:
-            if status is _NO_MATCH and not turn.is_last and self._stays_held(held, wanted, result):
+            if status is _NO_MATCH and not turn.is_last and self._stays_held(turn, wanted, result):
                 return None
             self._held.remove(held)
         offsets = self._offsets
@@ -337,9 +337,13 @@ class PullHandlers:
             )
         )
 
-    def _stays_held(self, held: HeldPull, wanted: MessageFilter, result: ReadResult) -> bool:
-        """What came is not for this pull: it waits on, from behind it."""
-        if not self.may_hold:
+    def _stays_held(self, turn: _Turn, wanted: MessageFilter, result: ReadResult) -> bool:
+        """What came is not for this pull: it waits on, from behind it. Unless there is more that
+        was not looked at: then it is told where to go on."""
+        held = turn.held
+        if held is None or not self.may_hold or turn.connection.is_closed:
+            return False
+        if result.next_offset < self._store.max_offset(*held.key):
             return False
         held.scanned_offset = result.next_offset
         held.filter = wanted

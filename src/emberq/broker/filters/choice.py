@@ -16,7 +16,6 @@ from emberq.broker.filters.message_filter import (
     carried_subscription,
 )
 from emberq.broker.filters.sql import SqlFilter
-from emberq.broker.filters.tags import is_tag_type
 from emberq.broker.groups import Groups
 from emberq.broker.members import ConsumerGroup, Consumers
 from emberq.broker.pull_request import HAS_SUBSCRIPTION, Pull
@@ -25,6 +24,7 @@ from emberq.model.group import GroupConfig
 from emberq.model.subscription import MessageModel, Subscription
 from emberq.model.system_topics import is_retry_topic
 from emberq.protocol.codes import ResponseCode
+from emberq.protocol.subscriptions import is_tag_type
 
 # Filters of heartbeats that are kept made; above it all are made anew.
 KEPT_MAX = 100_000

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from emberq.broker.filters.bloom import BIT_COUNT, bloom_positions
 from emberq.broker.filters.sql import SqlFilter, compile_sql
-from emberq.broker.filters.tags import is_tag_type
 from emberq.broker.metadata_files import (
     BloomFilterBits,
     FilterSubscription,
@@ -20,6 +19,7 @@ from emberq.broker.metadata_files import (
 )
 from emberq.errors import FilterError
 from emberq.model.subscription import SQL92_EXPRESSION, Subscription
+from emberq.protocol.subscriptions import is_tag_type
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.filters.sql import SqlFilter, compile_sql
-from emberq.broker.filters.tags import ALL_TAGS, is_tag_type, parse_subscription
 from emberq.errors import RecordError
 from emberq.model.subscription import Subscription
 from emberq.model.system_topics import RETRY_PREFIX
+from emberq.protocol.subscriptions import ALL_TAGS, is_tag_type, parse_subscription
 from emberq.record.decode import read_properties
 from emberq.record.layout import BytesLike
 from emberq.record.properties import decode_properties

@@ -2,8 +2,8 @@
 
 import pytest
 
-from emberq.broker.filters.tags import TAGS_MAX, is_tag_type, parse_subscription, parse_tags
 from emberq.errors import FilterError
+from emberq.protocol.subscriptions import TAGS_MAX, is_tag_type, parse_subscription, parse_tags
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])

@@ -1,4 +1,4 @@
-"""Tag expressions: `*`, or tags joined by `||`."""
+"""Subscriptions as clients write them: tags joined by `||`, or the text of another filter."""
 
 from emberq.errors import FilterError
 from emberq.model.subscription import SQL92_EXPRESSION, TAG_EXPRESSION, Subscription

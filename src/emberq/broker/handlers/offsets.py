@@ -7,11 +7,11 @@ from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
 from emberq.broker.offsets import ConsumerOffsets
 from emberq.broker.topics import Topics
-from emberq.errors import RequestRejected
+from emberq.errors import ProtocolError, RequestRejected
 from emberq.protocol.answer_frame import AnswerFrame
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, Command, answer
-from emberq.protocol.header_fields import read_int32, read_int64, to_fields
+from emberq.protocol.header_fields import from_fields, read_int32, read_int64, to_fields
 from emberq.protocol.headers.offsets import (
     GetEarliestMessageStoreTime,
     GetEarliestMessageStoreTimeResponse,
@@ -28,6 +28,7 @@ from emberq.store.message_store import MessageStore
 
 _COMMITTED = AnswerFrame(ResponseCode.SUCCESS, None)
 _OFFSET = AnswerFrame(ResponseCode.SUCCESS, None, ("offset",))
+_MIN_OFFSET = AnswerFrame(ResponseCode.SUCCESS, "", ("offset",))  # official brokers say nothing so
 
 
 class OffsetHandlers:
@@ -48,7 +49,7 @@ class OffsetHandlers:
 
     def add_to(self, registry: HandlerRegistry) -> None:
         registry.add(RequestCode.UPDATE_CONSUMER_OFFSET, self.commit)
-        registry.add_typed(QueryConsumerOffset, self.query)
+        registry.add(RequestCode.QUERY_CONSUMER_OFFSET, self.query)
         registry.add_typed(GetMaxOffset, self.max_offset)
         registry.add_typed(GetMinOffset, self.min_offset)
         registry.add_typed(SearchOffsetByTimestamp, self.by_time)
@@ -61,13 +62,14 @@ class OffsetHandlers:
         queue_id = read_int32(fields.get("queueId"))
         offset = read_int64(fields.get("commitOffset"))
         if group is None or self._groups.get(group) is None:
+            shown = "null" if group is None else group
             raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {_shown(group)} not exist!", {}
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {shown} not exist!", {}
             )
-        if topic is None or self._topics.get(topic) is None:
-            raise RequestRejected(
-                ResponseCode.TOPIC_NOT_EXIST, f"Topic {_shown(topic)} not exist!", {}
-            )
+        if topic is None:
+            raise ProtocolError("UpdateConsumerOffset: topic is missing")
+        if self._topics.get(topic) is None:
+            raise RequestRejected(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!", {})
         if queue_id is None:
             raise RequestRejected(
                 ResponseCode.INVALID_PARAMETER, f"QueueId is null, topic is {topic}", {}
@@ -84,8 +86,9 @@ class OffsetHandlers:
         offsets.commit(group, topic, queue_id, offset)
         return None if command.flag & ONEWAY_BIT else _COMMITTED.head(command)
 
-    def query(self, request: Request[QueryConsumerOffset]) -> Answer:
-        asked = request.header
+    def query(self, command: Command, _: Connection) -> Answer:
+        # No group has no offset, which is no error.
+        asked = from_fields(QueryConsumerOffset, {"consumerGroup": "", **(command.fields or {})})
         group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
         offset = self._offsets.query(group, topic, queue_id)
         if offset < 0:
@@ -99,7 +102,7 @@ class OffsetHandlers:
                 remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
                 raise RequestRejected(ResponseCode.QUERY_NOT_FOUND, remark, {})
             offset = 0
-        return _OFFSET.head(request.command, (offset,))
+        return _OFFSET.head(command, (offset,))
 
     def max_offset(self, request: Request[GetMaxOffset]) -> Answer:
         asked = request.header
@@ -107,7 +110,9 @@ class OffsetHandlers:
 
     def min_offset(self, request: Request[GetMinOffset]) -> Answer:
         asked = request.header
-        return _OFFSET.head(request.command, (self._store.min_offset(asked.topic, asked.queue_id),))
+        return _MIN_OFFSET.head(
+            request.command, (self._store.min_offset(asked.topic, asked.queue_id),)
+        )
 
     async def by_time(self, request: Request[SearchOffsetByTimestamp]) -> Command:
         asked = request.header
@@ -126,7 +131,3 @@ class OffsetHandlers:
         time_ms = await asyncio.to_thread(self._store.earliest_time_ms, asked.topic, asked.queue_id)
         response = GetEarliestMessageStoreTimeResponse(timestamp_ms=time_ms)
         return answer(request.command, fields=to_fields(response))
-
-
-def _shown(name: str | None) -> str:
-    return "null" if name is None else name

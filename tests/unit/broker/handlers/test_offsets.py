@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from emberq.errors import ProtocolError
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import ONEWAY_BIT, Command, new_request
 from emberq.remoting.connection import Connection
@@ -75,7 +76,6 @@ def test_a_oneway_commit_counts_without_a_word(bench: Pulling) -> None:
         ({"consumerGroup": "nobody"}, 26, "Group nobody not exist!"),
         ({"consumerGroup": None}, 26, "Group null not exist!"),
         ({"topic": "No"}, 17, "Topic No not exist!"),
-        ({"topic": None}, 17, "Topic null not exist!"),
         ({"queueId": None}, 29, f"QueueId is null, topic is {TOPIC}"),
         ({"queueId": "x"}, 29, f"QueueId is null, topic is {TOPIC}"),
         ({"commitOffset": None}, 29, f"Offset is null, topic is {TOPIC}"),
@@ -89,6 +89,11 @@ def test_commits_that_make_no_sense(
 
     assert (response.code, response.remark, response.fields) == (code, remark, {})
     assert bench.offsets.query(GROUP, TOPIC, 0) == -1
+
+
+def test_a_commit_without_a_topic_is_no_request(bench: Pulling) -> None:
+    with pytest.raises(ProtocolError, match="topic"):
+        bench.serve(commit_request(topic=None))
 
 
 def test_commits_do_not_count_while_a_reset_waits(bench: Pulling) -> None:

@@ -26,6 +26,12 @@ FIELDS = st.fixed_dictionaries(
     {}, optional={**PLAIN, "d": NUMBERS, "k": BOOLEANS, "m": BOOLEANS, "zz": TEXTS}
 )
 WHOLE = {name: "1" for name in "defghjl"} | {"a": "g", "b": "t", "c": "d", "i": "p", "m": "true"}
+LONG = {
+    "producerGroup": "g",
+    "topic": "t",
+    "defaultTopic": "d",
+    **dict.fromkeys(("defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag"), "1"),
+}
 # Not read on the short way: a known topic needs no template, and nothing needs the group.
 UNREAD = {"a": "", "c": "", "d": "0"}
 
@@ -36,7 +42,7 @@ UNREAD = {"a": "", "c": "", "d": "0"}
 @example(fields={**WHOLE, "g": "9" * 19})
 def test_both_readers_agree(fields: dict[str, str]) -> None:
     try:
-        header = from_fields(SendMessageV2, {**fields, **UNREAD})
+        header = from_fields(SendMessageV2, {**UNREAD, **fields})
     except ProtocolError:
         with pytest.raises(ProtocolError):
             read_send(fields)
@@ -70,3 +76,11 @@ def test_the_long_names_mean_the_same(fields: dict[str, str]) -> None:
     )
 
     assert read_send(shortened(to_fields(long))) == read_send(fields)
+
+
+@given(text=NUMBERS)
+def test_a_number_that_may_be_absent_counts_as_absent_in_the_long_form_only(text: str) -> None:
+    fields = {**to_fields(from_fields(SendMessage, LONG)), "reconsumeTimes": text}
+    header = from_fields(SendMessage, fields)
+
+    assert read_send(shortened(fields))[6] == (header.reconsume_times or 0)

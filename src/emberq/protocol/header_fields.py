@@ -27,6 +27,9 @@ class Header(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """
 
     code: ClassVar[RequestCode]
+    # Whether a number that does not parse is an error even where it may be absent: so it is in
+    # the headers for which the official servers have readers of their own.
+    has_strict_numbers: ClassVar[bool] = False
 
 
 HeaderT = TypeVar("HeaderT", bound=Header)
@@ -36,7 +39,7 @@ def from_fields(header_type: type[HeaderT], fields: Mapping[str, str]) -> Header
     """Read a header as tolerantly as the official servers do; unknown fields are ignored.
 
     A boolean is true exactly when its text is "true" in any case. An optional number that does
-    not parse counts as absent.
+    not parse counts as absent, unless the header's numbers are strict.
 
     Raises:
         ProtocolError: a required field is missing, or a required number does not parse.
@@ -150,6 +153,6 @@ def _read_leniently(header_type: type[HeaderT], fields: Mapping[str, str]) -> He
             trouble = "is missing"
         except (ValidationError, ValueError):
             trouble = "is not a number in range"
-        if field.required:
+        if field.required or (text is not None and header_type.has_strict_numbers):
             raise ProtocolError(f"{header_type.__name__}: {field.encode_name} {trouble}")
     return header_type(**values)

@@ -10,7 +10,31 @@ BROKEN_EXPRESSIONS = (
 OWN_WORDS = "failures are explained in words of our own"
 
 # Area → scenario → step → why. A step named here must differ.
+_EMPTY = "a message without a body is a message; an empty batch is illegal"
+_MORE = "offsets differ: messages that the official broker refuses or loses are stored"
+_BITS = "a send that says of itself that it is half of a transaction is delivered all the same"
+
 ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
+    "send": {
+        "auto creation switched": {
+            "after switching it on": "switching it on again makes topics again",
+        },
+        "sizes": {
+            "empty body": _EMPTY,
+            "empty body by code 10": _EMPTY,
+            **dict.fromkeys(("4 MiB", "longest properties", "first messages"), _MORE),
+        },
+        "stored properties": {"what is stored": "lite topics are not offered"},
+        "system flags": {
+            **dict.fromkeys(("sysFlag 0x4", "sysFlag 0x8", "sysFlag 0xc"), _BITS),
+            **dict.fromkeys(
+                ("sysFlag 0x40", "sysFlag 0x100", "sysFlag 0x301", "sysFlag 0x400"), _MORE
+            ),
+            **dict.fromkeys(("sysFlag 0x1000", "sysFlag 0x7fff0000"), _MORE),
+            **dict.fromkeys(("a message after them", "the first"), _MORE),
+        },
+    },
+    "batch": {"refused batches": {"no messages": _EMPTY}},
     "pull": {
         "tags": {"unknown kind of expression": "a filter that is unknown is refused, not ignored"},
     },

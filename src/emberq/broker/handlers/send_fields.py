@@ -35,9 +35,19 @@ _SHORT_NAMES = {
 }
 
 
+# Numbers that may be absent.
+_OPTIONAL_NUMBERS = "djl"
+
+
 def shortened(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields of a long request under their short names."""
-    return {_SHORT_NAMES[name]: value for name, value in fields.items() if name in _SHORT_NAMES}
+    """The fields of a long request under their short names; a number that may be absent and does
+    not parse counts as absent there, and is an error here."""
+    short = {_SHORT_NAMES[name]: value for name, value in fields.items() if name in _SHORT_NAMES}
+    for name in _OPTIONAL_NUMBERS:
+        text = short.get(name, "0")
+        if text not in _SMALL_NUMBERS and _optional(name, text) is None:
+            del short[name]
+    return short
 
 
 def read_send(fields: Mapping[str, str]) -> SendValues:
@@ -61,9 +71,13 @@ def read_send(fields: Mapping[str, str]) -> SendValues:
             if (text := fields["g"]).isdigit() and text.isascii() and len(text) < 19
             else _number("g", text, Int64)
         )
-        reconsume_times = _small_number(fields.get("j", "0"))
+        reconsume_times = _small_number(text := fields.get("j", "0"))
         if reconsume_times is None:
-            reconsume_times = optional_number(fields, "j") or 0
+            reconsume_times = _number("j", text, Int32)
+        for name in ("d", "l"):  # not needed here, but wrong is wrong
+            text = fields.get(name, "0")
+            if text not in _SMALL_NUMBERS:
+                _number(name, text, Int32)
         is_batch = fields.get("m", "false")
         return (
             fields["b"],
@@ -80,18 +94,20 @@ def read_send(fields: Mapping[str, str]) -> SendValues:
 
 
 def optional_number(fields: Mapping[str, str], name: str) -> int | None:
-    """A 32-bit number; one that does not parse counts as absent."""
+    """A 32-bit number of fields that `read_send` has taken."""
     text = fields.get(name)
-    if text is None:
-        return None
-    try:
-        return _number(name, text, Int32)
-    except ProtocolError:
-        return None
+    return None if text is None else _number(name, text, Int32)
 
 
 def is_true(fields: Mapping[str, str], name: str) -> bool:
     return fields.get(name, "false").lower() == "true"
+
+
+def _optional(name: str, text: str) -> int | None:
+    try:
+        return _number(name, text, Int32)
+    except ProtocolError:
+        return None
 
 
 def _number(name: str, text: str, kind: type[int]) -> int:

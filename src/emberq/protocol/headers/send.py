@@ -34,6 +34,7 @@ class SendMessageV2(TopicRequest, frozen=True, kw_only=True):
     """Same meaning and attributes as the long form; the peer writes one-letter names."""
 
     code: ClassVar = RequestCode.SEND_MESSAGE_V2
+    has_strict_numbers: ClassVar = True
     producer_group: str = field(name="a")
     topic: str = field(name="b")
     default_topic: str = field(name="c")

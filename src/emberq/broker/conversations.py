@@ -32,7 +32,6 @@ from emberq.broker.handlers.queries import QueryHandlers
 from emberq.broker.handlers.reset_offset import ResetOffsetHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
-from emberq.broker.held_pulls import HeldPulls
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
 from emberq.protocol.bodies.offsets import DelayOffsetTable
@@ -111,7 +110,7 @@ def add_receiving(broker: BrokerParts) -> None:
 
 
 def add_pulls(broker: BrokerParts) -> None:
-    held, cold_reads = HeldPulls(), ColdReads()
+    held, cold_reads = broker.held_pulls, ColdReads()
     pulls = PullHandlers(
         store=broker.store,
         topics=broker.topics,

@@ -10,6 +10,7 @@ from emberq.broker.config import BrokerConfig
 from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.groups import Groups
+from emberq.broker.held_pulls import HeldPulls
 from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
 from emberq.broker.metadata_files import FilterTable, MetadataFiles
 from emberq.broker.offsets import ConsumerOffsets
@@ -45,6 +46,7 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     locks: OrderLocks
     filters: GroupFilters
     offsets: ConsumerOffsets
+    held_pulls: HeldPulls
     delay_offsets: DelayOffsets
     statistics: BrokerStatistics
     registration: Registration
@@ -126,6 +128,7 @@ def broker_parts(
             has_queue_figures=config.enable_detail_stat,
         ),
         offsets=offsets,
+        held_pulls=HeldPulls(),
         delay_offsets=DelayOffsets(files.delay_offsets.load(), now_ms()),
         registration=registration,
     )

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from emberq.errors import ProtocolError, StoreDamaged
+from emberq.model.topic import TopicConfig
 from emberq.protocol.bodies.codec import decode_body
 from emberq.protocol.bodies.groups import GroupTable
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from emberq.protocol.bodies.topics import TopicTable
-from emberq.protocol.fastjson import write_pretty_json
+from emberq.protocol.fastjson import write_json, write_pretty_json
 from emberq.stored_file import backup_of, replace_file
 
 log = logging.getLogger(__name__)
@@ -87,7 +89,39 @@ class MetadataFile(Generic[T]):
 
     def save(self, table: T) -> None:
         """Store a table durably. Raises OSError, and leaves the file as it was."""
-        replace_file(self.path, write_pretty_json(table))
+        replace_file(self.path, self.text(table))
+
+    def text(self, table: T) -> bytes:
+        return write_pretty_json(table)
+
+
+class TopicsFile(MetadataFile[TopicTable]):
+    """Remembers the text of every topic: of ten thousand, one changes between two writes."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, TopicTable)
+        self._texts: dict[str, tuple[TopicConfig, bytes]] = {}
+
+    def text(self, table: TopicTable) -> bytes:
+        known, self._texts = self._texts, {}
+        for name, topic in table.topics.items():
+            text = known.get(name)
+            if text is None or text[0] is not topic:
+                text = (topic, _indented_twice(name, topic))
+            self._texts[name] = text
+        frame = write_pretty_json(replace(table, topics={}))
+        if not self._texts:
+            return frame
+        topics = b",\n\t\t".join(text for _, text in self._texts.values())
+        return frame.replace(_NO_TOPICS, b'"topicConfigTable":{\n\t\t%b\n\t}' % topics, 1)
+
+
+_NO_TOPICS = b'"topicConfigTable":{}'
+
+
+def _indented_twice(name: str, topic: TopicConfig) -> bytes:
+    member = b"%b:%b" % (write_json(name), write_pretty_json(topic))
+    return member.replace(b"\n", b"\n\t\t")  # no string holds a line break as it is
 
 
 class MetadataFiles:
@@ -95,7 +129,7 @@ class MetadataFiles:
 
     def __init__(self, store_root: Path) -> None:
         folder = store_root / "config"
-        self.topics = MetadataFile(folder / "topics.json", TopicTable)
+        self.topics = TopicsFile(folder / "topics.json")
         self.groups = MetadataFile(folder / "subscriptionGroup.json", GroupTable)
         self.consumer_offsets = MetadataFile(folder / "consumerOffset.json", ConsumerOffsetTable)
         self.delay_offsets = MetadataFile(folder / "delayOffset.json", DelayOffsetTable)

@@ -11,6 +11,7 @@ from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.filters.group_filters import GroupFilters
 from emberq.broker.groups import Groups
 from emberq.broker.held_pulls import HeldPulls
+from emberq.broker.lost_topics import restore_lost_topics
 from emberq.broker.members import ConsumerGroup, Consumers, GroupEvent
 from emberq.broker.metadata_files import FilterTable, MetadataFiles
 from emberq.broker.offsets import ConsumerOffsets
@@ -71,6 +72,8 @@ def broker_parts(
     store: MessageStore,
     persistence: Persistence,
     tls: TlsSettings,
+    *,
+    was_clean: bool,
 ) -> BrokerParts:
     """Make the tables, from their files where they have one.
 
@@ -82,6 +85,13 @@ def broker_parts(
     files = MetadataFiles(settings.store.root)
     stored_topics = files.topics.load()
     topics = Topics(config, now_ms=now_ms, stored=stored_topics)
+    if not was_clean and config.auto_create_topic_enable:
+        restore_lost_topics(
+            topics,
+            store,
+            saved_at_ms=stored_topics.data_version.timestamp_ms,
+            queue_count=config.default_topic_queue_nums,
+        )
     groups = Groups(
         is_auto_created=lambda: settings.config.auto_create_subscription_group,
         now_ms=now_ms,

@@ -24,8 +24,13 @@ T = TypeVar("T", bound=Struct)
 class Persistence:
     """All tables of a broker that are kept in files."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._tables: dict[str, _SavedTable] = {}
         self._closing = asyncio.Event()
 
@@ -35,7 +40,7 @@ class Persistence:
         """Keep a table in a file. Returns what marks it as changed: it is then written after
         `interval_s`, with 0 at once. `snapshot` must return what later changes leave alone."""
         assert name not in self._tables, name
-        table = _SavedTable(name, file, snapshot, interval_s, self._clock)
+        table = _SavedTable(name, file, snapshot, interval_s, self._clock, self._cpu_clock)
         self._tables[name] = table
         return lambda: self._mark(table)
 
@@ -87,8 +92,10 @@ class _SavedTable:
         snapshot: Callable[[], Any],
         interval_s: float,
         clock: Callable[[], float],
+        cpu_clock: Callable[[], float],
     ) -> None:
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self.name = name
         self.file = file
         self.snapshot = snapshot
@@ -121,18 +128,22 @@ class _SavedTable:
 
     async def _save_snapshot(self) -> None:
         covered = self.wanted
-        began = self._clock()
         try:
-            await asyncio.to_thread(self.file.save, self.snapshot())
+            cpu_s = await asyncio.to_thread(self._write_file, self.snapshot())
         except OSError:
             self._not_before = self._clock() + RETRY_INTERVAL_S
             raise
         else:
             self.saved = covered
-            now = self._clock()
-            self._not_before = now + (now - began) * (1 / WRITING_SHARE_MAX - 1)
+            self._not_before = self._clock() + cpu_s * (1 / WRITING_SHARE_MAX - 1)
         finally:
             self._write = None
+
+    def _write_file(self, snapshot: Any) -> float:
+        """In a thread; returns the time that it took from the loop, which waiting does not."""
+        began = self._cpu_clock()
+        self.file.save(snapshot)
+        return self._cpu_clock() - began
 
 
 def _look_at_result(write: "asyncio.Task[None]") -> None:

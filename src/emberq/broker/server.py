@@ -19,6 +19,7 @@ from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.server import bound_socket, listening_on
 from emberq.remoting.tls import ServerTls
 from emberq.store.message_store import MessageStore
+from emberq.store.recovery import Recovered
 from emberq.store.tag_codes import TagCodes
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,12 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
         addresses = announced_addresses(config, port)
 
         settings = Settings(config, loaded.store, loaded.kept_properties)
-        store = await running.enter_async_context(_open_store(settings, addresses))
+        store, recovered = await running.enter_async_context(_open_store(settings, addresses))
         persistence = Persistence()
         running.push_async_callback(persistence.close)
-        broker = broker_parts(settings, addresses, store, persistence, loaded.tls)
+        broker = broker_parts(
+            settings, addresses, store, persistence, loaded.tls, was_clean=recovered.was_clean
+        )
         broker.services.append(lambda: _poll(store))
         add_conversations(broker)
         running.callback(_call_all, broker.endings)
@@ -84,7 +87,7 @@ def _call_all(calls: list[Callable[[], None]]) -> None:
 @asynccontextmanager
 async def _open_store(
     settings: Settings, addresses: BrokerAddresses
-) -> AsyncIterator[MessageStore]:
+) -> AsyncIterator[tuple[MessageStore, Recovered]]:
     loop = asyncio.get_running_loop()
     store = MessageStore(
         settings.store,
@@ -94,9 +97,9 @@ async def _open_store(
         now_ms=now_ms,
         tag_codes=TagCodes(parse_delay_levels(settings.config.message_delay_level).delays_ms),
     )
-    await asyncio.to_thread(store.open, _progress_log())
+    recovered = await asyncio.to_thread(store.open, _progress_log())
     try:
-        yield store
+        yield store, recovered
     finally:
         store.dispatch_now()
         await asyncio.to_thread(store.close)

@@ -403,6 +403,10 @@ class MessageStore:
         Returns how many went now. Raises OSError."""
         return self._cleaner.delete_expired()
 
+    def queue_ids(self) -> list[tuple[str, int]]:
+        """Topic and number of every queue there is."""
+        return [(queue.topic, queue.queue_id) for queue in self.queues]
+
     def delete_topics(self, names: Iterable[str]) -> None:
         """Forget all queues of topics; their offsets begin at 0 again. Raises OSError."""
         self._removal.delete_topics(names)

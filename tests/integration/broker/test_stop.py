@@ -15,7 +15,10 @@ from emberq.remoting.client import connect
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
 from emberq.store.message_store import MessageStore
+from emberq.testing.first_message import pull_one, send
+from emberq.testing.local_nameserver import connected
 from tests.support.brokers import broker_config
+from tests.support.stores import crash
 from tests.support.waiting import DEADLINE_S, until
 
 pytestmark = pytest.mark.integration
@@ -96,3 +99,32 @@ async def test_a_start_that_fails_leaves_nothing_behind(
     async with running_broker(broker_config(tmp_path)) as broker:
         assert broker.addresses.port
     assert not (tmp_path / "store" / "abort").exists()
+
+
+async def test_a_topic_that_a_crash_took_from_the_table_is_back_with_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = broker_config(tmp_path)
+    with monkeypatch.context() as patch:
+        # A kill between the send and the write of the table: neither is written at the stop.
+        patch.setattr(Persistence, "close", _nothing)
+        patch.setattr("emberq.broker.persistence.Persistence._mark", lambda *_: None)
+        patch.setattr("emberq.store.message_store.MessageStore.close", crash)
+        async with (
+            running_broker(config) as broker,
+            connected(broker.addresses.ip, broker.addresses.port) as client,
+        ):
+            sent = await send(client, "orders", b"first")
+    assert not (tmp_path / "store/config/topics.json").exists()
+
+    async with (
+        running_broker(config) as again,
+        connected(again.addresses.ip, again.addresses.port) as client,
+    ):
+        record = await pull_one(client, sent)
+
+    assert bytes(record.body) == b"first"
+
+
+async def _nothing(_: object) -> None:
+    """Instead of saving."""

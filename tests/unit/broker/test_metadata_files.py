@@ -16,6 +16,7 @@ from emberq.model.data_version import DataVersion
 from emberq.model.topic import TopicConfig
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from emberq.protocol.bodies.topics import TopicTable
+from emberq.protocol.fastjson import write_pretty_json
 
 TOPICS = TopicTable(
     data_version=DataVersion(counter=4, timestamp_ms=1_706_000_000_000),
@@ -110,3 +111,17 @@ def test_two_damaged_files_stop_the_start_and_name_both(tmp_path: Path) -> None:
 
     with pytest.raises(StoreDamaged, match=r"topics\.json cannot.*topics\.json\.bak cannot"):
         files.topics.load()
+
+
+def test_remembered_texts_of_topics_make_the_same_file(tmp_path: Path) -> None:
+    file = MetadataFiles(tmp_path).topics
+    one, two = TopicConfig(name="one"), TopicConfig(name="two", attributes={"a": 'line\n"b"'})
+    tables = [
+        TopicTable(),
+        TopicTable(topics={"one": one, "two": two}),
+        TopicTable(topics={"two": two, "one": TopicConfig(name="one", permission=4)}),
+        TopicTable(topics={"two": two}, mapping_data_version=DataVersion(counter=1)),
+        TopicTable(),
+    ]
+
+    assert [file.text(table) for table in tables] == [write_pretty_json(table) for table in tables]

@@ -101,7 +101,7 @@ def _store_facts(store: MessageStore) -> StoreFacts:
     end = store.log.end
     return StoreFacts(
         log_folder=store.config.commit_log_folder,
-        log_min_offset=store.log.min_offset,
+        log_min_offset=store.log.min_offset if store.log.starts else -1,
         log_end=end,
         unflushed_bytes=max(0, end - store.flushed_offset),
         undispatched_bytes=max(0, end - store.dispatcher.dispatched_offset),

@@ -8,6 +8,18 @@ BROKEN_EXPRESSIONS = (
     *("a = 1; b = 2", "ä = 1"),
 )
 OWN_WORDS = "failures are explained in words of our own"
+NOT_OFFERED = "not offered, so answered as a code that nobody knows"
+# Timers, RocksDB, assignment by brokers, static topics, replication, limits on cold reads, users,
+# pop and lite topics.
+CODES_NOT_OFFERED = (
+    *(60, 61, 323, 354, 355, 400, 401, 402, 513, 905, 906, 908, 2001, 2002, 2003, 2004),
+    *(3001, 3005, 5001, 200055, 200056, 200070, 200074),
+)
+REFUSED_VALUE = "a value that cannot be read is refused, not passed over"
+PULLS_NOT_REMEMBERED = "subscriptions that pulls carry are not remembered"
+IN_FLIGHT = "where groups pull is told, and messages in flight are not negative"
+TIME_SPANS = "a group without an offset waits for the oldest message, not since 1970"
+EVERY_QUEUE = "figures of single queues are there for every topic"
 
 # Area → scenario → step → why. A step named here must differ.
 _EMPTY = "a message without a body is a message; an empty batch is illegal"
@@ -60,7 +72,43 @@ ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
     "query": {
         "keys": {"keys of the same hash": "a message is answered once, however often it is found"},
         "consume queues": {
-            "for a group that is not online": "subscriptions that pulls carry are not remembered"
+            "for a group that is not online": PULLS_NOT_REMEMBERED,
         },
+    },
+    "admin": {
+        "topics": {
+            f"create without {field}": OWN_WORDS
+            for field in ("readQueueNums", "writeQueueNums", "perm")
+        },
+        "deletion of groups": {"offset of 4.9": "the flag of the 4.9 line is obeyed too"},
+        "configuration": {
+            "unreadable number": REFUSED_VALUE,
+            "unreadable permission": REFUSED_VALUE,
+            "no value": REFUSED_VALUE,
+            "the configuration in the end": REFUSED_VALUE,
+        },
+        "unknown codes": {f"code {code}": NOT_OFFERED for code in CODES_NOT_OFFERED},
+    },
+    "statistics": {
+        "consume progress": {
+            "online without this topic": PULLS_NOT_REMEMBERED,
+            "online, asked for this topic": PULLS_NOT_REMEMBERED,
+            "online with the other topic": PULLS_NOT_REMEMBERED,
+            "of all groups": IN_FLIGHT,
+            "of all groups, not said which": IN_FLIGHT,
+            "time span": TIME_SPANS,
+            "time span of an unknown group": TIME_SPANS,
+            "time span of no group": TIME_SPANS,
+        },
+        "counters": {
+            f"{name} of {key}": EVERY_QUEUE
+            for name, key in (
+                ("QUEUE_PUT_NUMS", "S3@0"),
+                ("QUEUE_PUT_SIZE", "S3@0"),
+                ("QUEUE_GET_NUMS", "S3@0@g1"),
+                ("QUEUE_GET_SIZE", "S3@0@g1"),
+            )
+        },
+        "runtime": {"facts of the running broker": "keys of both lines"},
     },
 }

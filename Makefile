@@ -91,5 +91,5 @@ lock:
 
 clean:
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -f src/emberq/kernel/compiled.c src/emberq/kernel/compiled.*.so
+	find src -name '*.pyx' | while read f; do rm -f "$${f%.pyx}.c" "$${f%.pyx}".*.so; done
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

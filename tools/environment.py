@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "requirements"
-KERNEL_SOURCE = ROOT / "src" / "emberq" / "kernel" / "compiled.pyx"
+COMPILED_SOURCES = sorted((ROOT / "src").glob("emberq/**/*.pyx"))
 STILL_WORKING_EVERY_S = 15
 
 # Run by the Python of a `.venv` that somebody else made, or that a Ctrl-C left half made.
@@ -55,9 +55,10 @@ def install_lock(lock: Path) -> None:
 
 
 def install_project() -> None:
-    for outdated in KERNEL_SOURCE.parent.glob("compiled.*"):
-        if outdated.suffix in (".c", ".so", ".pyd"):
-            outdated.unlink()
+    for source in COMPILED_SOURCES:
+        for outdated in source.parent.glob(f"{source.stem}.*"):
+            if outdated.suffix in (".c", ".so", ".pyd"):
+                outdated.unlink()
     pip("install", "--no-build-isolation", "--no-deps", "--editable", str(ROOT))
     if subprocess.run([VENV_PYTHON, "-c", HAS_KERNEL], check=False).returncode:
         say("      the kernel could not be compiled (is there a C compiler?): plain Python runs")

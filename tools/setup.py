@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.environment import (
-    KERNEL_SOURCE,
+    COMPILED_SOURCES,
     LOCKS,
     ROOT,
     VENV,
@@ -88,7 +88,8 @@ def java_step() -> Step:
 
 
 def project_step() -> Step:
-    key = f"{ROOT} {digest(ROOT / 'pyproject.toml')} {digest(KERNEL_SOURCE)}"
+    sources = (ROOT / "pyproject.toml", *COMPILED_SOURCES)
+    key = " ".join((str(ROOT), *map(digest, sources)))
     return Step("project", "installing emberq", VENV / "bin" / "emberq", key, install_project)
 
 

@@ -101,6 +101,7 @@ def loop_store(root: Path, disk: Disk | None = None, **changes: Any) -> MessageS
         disk=disk,
         schedule=loop.call_soon,
         schedule_from_thread=loop.call_soon_threadsafe,
+        watcher=loop,
     )
 
 

@@ -94,6 +94,7 @@ async def _open_store(
         store_host=pack_host(addresses.ip, addresses.port),
         schedule=loop.call_soon,
         schedule_from_thread=loop.call_soon_threadsafe,
+        watcher=loop,
         now_ms=now_ms,
         tag_codes=TagCodes(parse_delay_levels(settings.config.message_delay_level).delays_ms),
     )

@@ -36,8 +36,8 @@ class CommitLog:
         self.end = 0
         # Where the active segment starts, so that an append need not look it up, and up to which
         # offset it takes records: room for a blank stays.
-        self._active: MappedFile | None = None
-        self._active_start = 0
+        self.active: MappedFile | None = None
+        self.active_start = 0
         self.room_end = 0
 
     # Opening and closing
@@ -92,7 +92,7 @@ class CommitLog:
             self._allocator.stop()
         for segment in self._chain[1]:
             segment.close()
-        self._active = None
+        self.active = None
         self.room_end = 0
 
     # Facts
@@ -118,17 +118,17 @@ class CommitLog:
     @property
     def room_left(self) -> int:
         """Bytes that the active segment can still take."""
-        if self._active is None:
+        if self.active is None:
             return 0
-        return self._active_start + self.segment_size - self.end
+        return self.active_start + self.segment_size - self.end
 
     # Writing
 
     def append(self, record: BytesLike) -> None:
         """Write a record at `end`; the caller has made sure that it fits with a blank behind."""
-        active = self._active
+        active = self.active
         assert active is not None
-        active.write(self.end - self._active_start, record)
+        active.write(self.end - self.active_start, record)
         self.end += len(record)
 
     def fits(self, size: int) -> bool:
@@ -141,10 +141,10 @@ class CommitLog:
             OSError: the next segment cannot be made; nothing has changed.
         """
         assert self._allocator is not None, "the log is not open for appending"
-        start = self._active_start + self.segment_size if self._active is not None else self.end
+        start = self.active_start + self.segment_size if self.active is not None else self.end
         segment = self._allocator.take(self._folder / segment_name(start))
-        if self._active is not None and self.room_left >= BLANK_SIZE_MIN:
-            self._active.write(self.end - self._active_start, encode_blank(self.room_left))
+        if self.active is not None and self.room_left >= BLANK_SIZE_MIN:
+            self.active.write(self.end - self.active_start, encode_blank(self.room_left))
         self._add(start, segment)
         self.end = start
         self._activate_end()
@@ -251,14 +251,14 @@ class CommitLog:
         """Append to the segment that holds `end`, and have the one after it made."""
         found = self.segment_at(self.end)
         if found is None:
-            self._active = None  # the end is a border: the next append rolls
+            self.active = None  # the end is a border: the next append rolls
             self.room_end = self.end
             starts = self._chain[0]
             following = starts[-1] + self.segment_size if starts else self.end
         else:
-            self._active, position = found
-            self._active_start = self.end - position
-            following = self._active_start + self.segment_size
+            self.active, position = found
+            self.active_start = self.end - position
+            following = self.active_start + self.segment_size
             self.room_end = following - BLANK_SIZE_MIN
         assert self._allocator is not None
         if not self._chain[0] or following > self._chain[0][-1]:

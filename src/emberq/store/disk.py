@@ -47,6 +47,10 @@ class MappedFile(DiskFile, Protocol):
 
     view: memoryview
 
+    @property
+    def descriptor(self) -> int:
+        """The system's number for it; negative if it has none."""
+
 
 class Disk(Protocol):
     """The file system as the store sees it."""
@@ -102,6 +106,10 @@ class _PlainFile:
             written += os.pwrite(
                 self._descriptor, memoryview(content)[written:], position + written
             )
+
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
 
     def extend(self, size: int) -> None:
         if self.size < size:

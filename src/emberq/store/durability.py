@@ -11,6 +11,7 @@ from emberq.store.admission import Admission, Obstacle
 from emberq.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
+from emberq.store.direct_sync import DescriptorWatcher, direct_sync
 from emberq.store.disk import Disk
 from emberq.store.dispatch import Dispatcher
 from emberq.store.flush import Flusher, FlushPace, FlushWaiters, NoRoom
@@ -37,7 +38,9 @@ class Durability:
         index: KeyIndex | None,
         dispatcher: Dispatcher,
         admission: Admission,
+        schedule: Schedule | None,
         schedule_from_thread: Schedule | None,
+        watcher: DescriptorWatcher | None = None,
     ) -> None:
         self._config = config
         self._disk = disk
@@ -46,9 +49,16 @@ class Durability:
         self._index = index
         self._dispatcher = dispatcher
         self._admission = admission
+        self._schedule = schedule
         self._schedule_from_thread = schedule_from_thread
+        self._watcher = watcher
         self._flusher: Flusher | None = None
         self._waiters = FlushWaiters()
+        # The burst of messages whose sync is not asked for yet: where it ends, and from when on
+        # it is worth a sync before it ends.
+        self._burst_end = 0
+        self._burst_early_at = 0.0
+        self._is_request_scheduled = False
         self._checkpoint = Checkpoint()
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
 
@@ -63,6 +73,11 @@ class Durability:
 
     def start(self) -> None:
         """Begin to flush a recovered log. Raises OSError."""
+        direct = None
+        if self._config.is_sync_flush:
+            direct = direct_sync(
+                self._watcher, self._schedule_from_thread, self._log.end, self._synced_directly
+            )
         flusher = Flusher(
             self._log,
             self,
@@ -70,6 +85,7 @@ class Durability:
             on_flushed=self._flushed_in_thread,
             on_failed=self._failed_in_thread,
             on_room=self._room_in_thread,
+            direct=direct,
         )
         self._flusher = flusher
         try:
@@ -97,7 +113,7 @@ class Durability:
     def release(self) -> None:
         """Tell those who still wait how it ended."""
         self.poll()
-        self._waiters.fail_all()
+        self._fail_waiters()
         self._flusher = None
 
     # Waiting
@@ -114,26 +130,42 @@ class Durability:
         if self._flusher is None or self._admission.failure:
             done(PutStatus.SERVICE_NOT_AVAILABLE)
             return
-        deadline = time.monotonic() + self._config.sync_flush_timeout / 1000
+        now = time.monotonic()
+        self._waiters.add(offset, now + self._config.sync_flush_timeout / 1000, done)
+        if self._burst_end == 0:
+            self._burst_early_at = now + self._flusher.early_after_s
+        self._burst_end = offset
+        if self._schedule is None or now >= self._burst_early_at:
+            self._want_burst()
+        elif not self._is_request_scheduled:
+            self._is_request_scheduled = True
+            self._schedule(self._end_burst)
 
-        def settle(is_durable: bool) -> None:
-            if is_durable:
-                done(PutStatus.PUT_OK)
-            elif self._admission.failure:
-                done(PutStatus.SERVICE_NOT_AVAILABLE)
-            else:
-                done(PutStatus.FLUSH_DISK_TIMEOUT)
+    def _end_burst(self) -> None:
+        """The turn of the loop ends: its messages share a sync."""
+        self._is_request_scheduled = False
+        if self._burst_end:
+            self._want_burst()
 
-        self._waiters.add(offset, deadline, settle)
-        self._flusher.want(offset)
+    def _want_burst(self) -> None:
+        end, self._burst_end = self._burst_end, 0
+        if self._flusher is not None:
+            self._flusher.want(end)
+
+    @property
+    def _undurable(self) -> PutStatus:
+        """What those learn whose message is not durable in time."""
+        if self._admission.failure:
+            return PutStatus.SERVICE_NOT_AVAILABLE
+        return PutStatus.FLUSH_DISK_TIMEOUT
 
     def poll(self) -> None:
         """Serve waiters whose time has come; call it now and then, and without a loop always."""
         if self._flusher is not None:
             self._waiters.release(self._flusher.flushed_offset)
             if self._flusher.failure is not None:
-                self._waiters.fail_all()
-        self._waiters.expire(time.monotonic())
+                self._fail_waiters()
+        self._waiters.expire(time.monotonic(), self._undurable)
 
     def _flushed_in_thread(self, offset: int) -> None:
         if self._schedule_from_thread is not None:
@@ -142,7 +174,15 @@ class Durability:
     def _failed_in_thread(self, error: Exception) -> None:
         self._admission.fail(f"the disk failed: {error}")
         if self._schedule_from_thread is not None:
-            self._schedule_from_thread(self._waiters.fail_all)
+            self._schedule_from_thread(self._fail_waiters)
+
+    def _fail_waiters(self) -> None:
+        self._waiters.fail_all(self._undurable)
+
+    def _synced_directly(self) -> None:
+        if self._flusher is not None:
+            self._flusher.take_direct_outcome()
+            self._waiters.release(self._flusher.flushed_offset)
 
     def _room_in_thread(self, error: NoRoom | None) -> None:
         if error is not None:
@@ -168,7 +208,7 @@ class Durability:
             self._flusher.cut_back(offset)
 
     def fail_waiters_from(self, offset: int) -> None:
-        self._waiters.fail_from(offset)
+        self._waiters.fail_from(offset, self._undurable)
 
     # Side files: called by the flusher
 

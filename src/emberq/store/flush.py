@@ -5,6 +5,7 @@ came while one sync ran share the next.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -15,7 +16,9 @@ from msgspec import Struct
 
 from emberq.errors import StoreFailed
 from emberq.store.commit_log import CommitLog
+from emberq.store.direct_sync import DirectSync
 from emberq.store.disk import PAGE_SIZE_BYTES
+from emberq.store.results import PutStatus
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ class Flusher:
         on_flushed: Callable[[int], None],
         on_failed: Callable[[Exception], None],
         on_room: Callable[[NoRoom | None], None] = lambda error: None,
+        direct: DirectSync | None = None,
     ) -> None:
         self._log = commit_log
         self._side_files = side_files
@@ -75,6 +79,7 @@ class Flusher:
         self._on_flushed = on_flushed
         self._on_failed = on_failed
         self._on_room = on_room
+        self._direct = direct
         self._has_room = True
         self._woken = threading.Condition()
         self._wanted = 0
@@ -87,8 +92,26 @@ class Flusher:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def early_after_s(self) -> float:
+        """After how long a burst of messages is worth a sync of its own, before it ends.
+
+        As long as a sync takes: then appending the next ones hides it. A sync that takes longer
+        than the whole burst is better shared by all of it, and Python's own thread could not
+        begin before the burst ends anyway.
+        """
+        return math.inf if self._direct is None else self._direct.mean_s()
+
     def want(self, offset: int) -> None:
         """Ask for a sync up to this offset, soon."""
+        active = self._log.active
+        if (
+            self._direct is not None
+            and active is not None
+            and self.flushed_offset >= self._log.active_start
+            and self._direct.request(active, offset)
+        ):
+            return
         with self._woken:
             if offset > self._wanted:
                 self._wanted = offset
@@ -100,6 +123,20 @@ class Flusher:
             self._cuts += 1
             self._wanted = min(self._wanted, offset)
             self.flushed_offset = min(self.flushed_offset, offset)
+            if self._direct is not None:
+                self._direct.cut_back(offset)
+
+    def take_direct_outcome(self) -> None:
+        """A direct sync has ended; called on the loop."""
+        if self._direct is None or self.failure is not None:
+            return
+        try:
+            synced_offset = self._direct.synced_offset()
+        except OSError as error:
+            self._fail(error)
+            return
+        with self._woken:
+            self.flushed_offset = max(self.flushed_offset, synced_offset)
 
     def stop(self) -> None:
         """Sync everything, then end.
@@ -112,11 +149,15 @@ class Flusher:
             self._woken.notify()
         if self._thread.is_alive():
             self._thread.join()
+        self.take_direct_outcome()
         if self.failure is None:
             try:
                 self._side_files.sync_side_files(self._sync_whole_log, _nothing)
             except OSError as error:
                 self._fail(error)
+        if self._direct is not None:
+            self._direct.stop()
+            self._direct = None
         if self.failure is not None:
             raise StoreFailed(f"not everything is on disk: {self.failure}") from self.failure
 
@@ -182,6 +223,8 @@ class Flusher:
                 self._on_room(None)
 
     def _fail(self, error: Exception) -> None:
+        if self.failure is not None:
+            return  # told already: after a failure nothing is synced any more
         log.error("flush_failed reason=%s", error)
         self._on_failed(error)  # first: who sees the failure must see the refusal too
         self.failure = error
@@ -208,12 +251,17 @@ class Flusher:
                 offset += self._log.segment_size - offset % self._log.segment_size
                 continue
             segment, position = found
-            segment.sync()
+            if self._direct is None:
+                segment.sync()
+            else:  # a failure is reported once per file: both must see it
+                self._direct.sync_now(segment)
             offset += segment.size - position
         with self._woken:
             if end <= self.flushed_offset or cuts != self._cuts:
                 return  # cut meanwhile: other bytes may stand there now
             self.flushed_offset = end
+            if self._direct is not None:
+                self._direct.note_synced(end)
         self._on_flushed(end)
 
 
@@ -225,31 +273,31 @@ class FlushWaiters:
     """Calls to make when the log is durable up to an offset; lives on the loop's thread."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, float, Callable[[bool], None]]] = deque()
+        self._waiting: deque[tuple[int, float, Callable[[PutStatus], None]]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, offset: int, deadline: float, done: Callable[[bool], None]) -> None:
-        """Call `done(True)` when durable, `done(False)` at the deadline; offsets only grow."""
+    def add(self, offset: int, deadline: float, done: Callable[[PutStatus], None]) -> None:
+        """Call `done(PUT_OK)` when durable, with another status otherwise; offsets only grow."""
         self._waiting.append((offset, deadline, done))
 
     def release(self, flushed_offset: int) -> None:
-        waiting = self._waiting
+        waiting, take, durable = self._waiting, self._waiting.popleft, PutStatus.PUT_OK
         while waiting and waiting[0][0] <= flushed_offset:
-            waiting.popleft()[2](True)
+            take()[2](durable)
 
-    def expire(self, now: float) -> None:
+    def expire(self, now: float, status: PutStatus) -> None:
         waiting = self._waiting
         while waiting and waiting[0][1] <= now:
-            waiting.popleft()[2](False)
+            waiting.popleft()[2](status)
 
-    def fail_all(self) -> None:
+    def fail_all(self, status: PutStatus) -> None:
         while self._waiting:
-            self._waiting.popleft()[2](False)
+            self._waiting.popleft()[2](status)
 
-    def fail_from(self, offset: int) -> None:
+    def fail_from(self, offset: int, status: PutStatus) -> None:
         """The log was cut at `offset`: what was waited for behind it will never be durable."""
         waiting = self._waiting
         while waiting and waiting[-1][0] > offset:
-            waiting.pop()[2](False)
+            waiting.pop()[2](status)

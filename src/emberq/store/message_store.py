@@ -14,6 +14,7 @@ from emberq.store.appending import MessageWriter, NewMessage
 from emberq.store.cleaning import Cleaner
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
+from emberq.store.direct_sync import DescriptorWatcher
 from emberq.store.directory_lock import DirectoryLock
 from emberq.store.disk import Disk, RealDisk
 from emberq.store.disk_space import DiskSpace, DiskUsage
@@ -48,6 +49,7 @@ class MessageStore:
     Everything but reading with `read_waiting` belongs to one thread, usually an event loop's.
     `schedule` runs a call at the end of that loop's turn and `schedule_from_thread` does so from
     another thread; without them dispatch happens at once and waiters are served by `poll`.
+    `watcher` is the loop itself, for syncs that need no interpreter.
 
     The calls to put messages are those of `MessageWriter`, without another in between.
     """
@@ -60,6 +62,7 @@ class MessageStore:
         disk: Disk | None = None,
         schedule: Schedule | None = None,
         schedule_from_thread: Schedule | None = None,
+        watcher: DescriptorWatcher | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         tag_codes: TagCodes | None = None,
     ) -> None:
@@ -107,7 +110,9 @@ class MessageStore:
             self.index,
             self.dispatcher,
             self._admission,
+            schedule,
             schedule_from_thread,
+            watcher,
         )
         self._space = DiskSpace(config, self._disk, self._admission)
         self._cleaner = Cleaner(

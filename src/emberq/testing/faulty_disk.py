@@ -221,6 +221,7 @@ class FaultyFile:
         self.path = path
         self.size = len(content)
         self.view = memoryview(content)
+        self.descriptor = -1
 
     def write(self, position: int, content: Content) -> None:
         assert self._is_writable, f"{self.path} is open for reading"

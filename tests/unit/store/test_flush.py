@@ -211,9 +211,12 @@ def test_a_sync_that_ends_after_a_cut_counts_for_nothing(flushed: Flushed) -> No
 # Waiters
 
 
-def wait_for(waiters: FlushWaiters, heard: list[tuple[int, bool]]) -> None:
-    def hear(offset: int, is_durable: bool) -> None:
-        heard.append((offset, is_durable))
+OK, LATE = PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT
+
+
+def wait_for(waiters: FlushWaiters, heard: list[tuple[int, PutStatus]]) -> None:
+    def hear(offset: int, status: PutStatus) -> None:
+        heard.append((offset, status))
 
     for offset in (10, 20, 30):
         waiters.add(offset, 100.0, partial(hear, offset))
@@ -221,25 +224,25 @@ def wait_for(waiters: FlushWaiters, heard: list[tuple[int, bool]]) -> None:
 
 def test_waiters_are_released_in_order_up_to_the_offset() -> None:
     waiters = FlushWaiters()
-    heard: list[tuple[int, bool]] = []
+    heard: list[tuple[int, PutStatus]] = []
     wait_for(waiters, heard)
 
     waiters.release(20)
-    assert heard == [(10, True), (20, True)]
-    waiters.expire(99.9)
+    assert heard == [(10, OK), (20, OK)]
+    waiters.expire(99.9, LATE)
     assert len(waiters) == 1
-    waiters.expire(100.0)
-    assert heard[2:] == [(30, False)]
+    waiters.expire(100.0, LATE)
+    assert heard[2:] == [(30, LATE)]
 
 
 def test_waiters_behind_a_cut_are_failed() -> None:
     waiters = FlushWaiters()
-    heard: list[tuple[int, bool]] = []
+    heard: list[tuple[int, PutStatus]] = []
     wait_for(waiters, heard)
 
-    waiters.fail_from(10)
+    waiters.fail_from(10, LATE)
 
-    assert sorted(heard) == [(20, False), (30, False)]
+    assert heard == [(30, LATE), (20, LATE)]
     assert len(waiters) == 1
 
 

@@ -91,6 +91,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     namesrv_addr: str | None = None
     notify_consumer_ids_changed_enable: bool = True
     os_page_cache_busy_time_out_mills: int = 1_000
+    real_time_notify_consumer_change: bool = True
     # A system property of official brokers, which have no key for it.
     rebalance_lock_max_live_time: int = field(
         name="rocketmq.broker.rebalance.lockMaxLiveTime", default=LIVE_MAX_MS_DEFAULT

@@ -1,5 +1,8 @@
 from typing import Any
 
+import pytest
+
+from emberq.broker import change_notices
 from emberq.broker.change_notices import ChangeNotices
 from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
@@ -7,7 +10,7 @@ from emberq.broker.members import Client, Consumers, Manner
 from emberq.model.group import GroupConfig
 from emberq.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 from emberq.protocol.codes import RequestCode
-from tests.support.waiting import loop_turns
+from tests.support.waiting import loop_turns, until
 from tests.unit.broker.peers import Peer
 
 
@@ -50,10 +53,36 @@ async def test_those_who_stay_hear_of_those_who_leave() -> None:
 
     second.close()
     broker.consumers.connection_closed(second)
-    await loop_turns(2)
 
-    assert len(first.sent) == 2
+    await until(lambda: len(first.sent) == 2)
     assert len(second.sent) == 1
+
+
+async def test_a_group_that_was_told_rests_and_then_hears_once_of_all_that_happened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(change_notices, "REST_PER_MEMBER_S", 0.05)
+    broker, first, others = Broker(), Peer(), [Peer() for _ in range(10)]
+    broker.join(first, "G")
+    await until(lambda: len(first.sent) == 1)
+
+    for other in others:
+        broker.join(other, "G")
+        await loop_turns(2)
+
+    await until(lambda: len(first.sent) == 2)
+    assert [len(other.sent) for other in others] == [1] * 10
+
+
+async def test_notices_may_be_gathered_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_notices, "DELAYED_S", 0.02)
+    broker, peer = Broker(real_time_notify_consumer_change=False), Peer()
+
+    broker.join(peer, "G")
+    await loop_turns(2)
+    assert peer.sent == []
+
+    await until(lambda: len(peer.sent) == 1)
 
 
 async def test_nobody_is_left_to_hear_that_the_last_one_went() -> None:

@@ -10,7 +10,7 @@ from emberq.broker.handlers.runtime import RuntimeHandlers, StoreFacts
 from emberq.broker.handlers.slave_sync import SlaveSyncHandlers
 from emberq.broker.handlers.topic_stats import TopicStatsHandlers
 from emberq.broker.parts import BrokerParts
-from emberq.broker.slow_consumers import SlowConsumers
+from emberq.broker.slow_consumers import PullOffsets, SlowConsumers
 from emberq.broker.statistics.sampling import Sampling
 from emberq.model.system_topics import SCHEDULE_TOPIC
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable
@@ -18,7 +18,11 @@ from emberq.store.message_store import MessageStore
 
 
 class Offsets(
-    admin_topics.TopicOffsets, admin_groups.GroupOffsets, consume_stats.GroupOffsets, Protocol
+    admin_topics.TopicOffsets,
+    admin_groups.GroupOffsets,
+    consume_stats.GroupOffsets,
+    PullOffsets,
+    Protocol,
 ):
     """Of all groups."""
 
@@ -37,7 +41,13 @@ def add_administration(broker: BrokerParts) -> None:
         delay_offsets=broker.delay_offsets.current,
         log_end=lambda: broker.store.log.end,
     ).add_to(broker.registry)
-    slow_consumers = SlowConsumers(broker.statistics, broker.groups, broker.config)
+    slow_consumers = SlowConsumers(
+        store=broker.store,
+        offsets=offsets,
+        consumers=broker.consumers,
+        groups=broker.groups,
+        config=broker.config,
+    )
     broker.services.extend([Sampling(broker.statistics, now_ms).run, slow_consumers.run])
 
 

@@ -105,6 +105,14 @@ class ConsumerOffsets:
         found = None if offsets is None else offsets.get(queue_id)
         return self.query(group, topic, queue_id) if found is None else found
 
+    def next_pulls(self) -> list[tuple[str, str, int, int]]:
+        """Group, topic, queue and offset of every queue that was pulled."""
+        return [
+            (group, topic, queue_id, offset)
+            for (topic, group), offsets in self._pulled.items()
+            for queue_id, offset in offsets.items()
+        ]
+
     # Resets: the next pull takes them, and until then commits do not count
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:

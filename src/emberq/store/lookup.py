@@ -71,6 +71,12 @@ class Lookup:
             return _NO_TIME
         return self._time_of(queue, offset)
 
+    def bytes_behind(self, queue: ConsumeQueue, offset: int) -> int:
+        """From a message of a queue to the end of the log; 0 if it is not there yet."""
+        at = max(offset, queue.min_offset)
+        log_offset = _entry(queue, at) if at < queue.end_offset else None
+        return 0 if log_offset is None else self._log.end - log_offset
+
     def earliest_time_ms(self, queue: ConsumeQueue) -> int:
         """When the first message of a queue was stored; -1 if it has none."""
         if queue.min_offset >= queue.end_offset:

@@ -373,6 +373,11 @@ class MessageStore:
         queue = self.queues.get(topic, queue_id)
         return -1 if queue is None else self._lookup_waiting.queued_at_ms(queue, offset)
 
+    def bytes_behind(self, topic: str, queue_id: int, offset: int) -> int:
+        """How far before the end of the log a message lies; 0 if there is none. May wait."""
+        queue = self.queues.get(topic, queue_id)
+        return 0 if queue is None else self._lookup_waiting.bytes_behind(queue, offset)
+
     def log_begins_at_ms(self) -> int:
         """When the oldest record of the log was stored; -1 if there is none. May wait."""
         return self._lookup_waiting.stored_at_ms(self.log.min_offset)

@@ -2,27 +2,53 @@ import pytest
 
 from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
+from emberq.broker.members import Client, Consumers, Manner
 from emberq.broker.slow_consumers import SlowConsumers
-from emberq.broker.statistics.broker_statistics import BrokerStatistics
+from emberq.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
+
+MANNER = Manner(
+    ConsumeType.CONSUME_PASSIVELY,
+    MessageModel.CLUSTERING,
+    ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+)
+
+
+class FakeStore:
+    """A log of 5,000 bytes whose messages have one byte each."""
+
+    def bytes_behind(self, topic: str, queue_id: int, offset: int) -> int:
+        return 5000 - offset
+
+
+class FakeOffsets:
+    def next_pulls(self) -> list[tuple[str, str, int, int]]:
+        return [
+            ("slow", "T", 0, 5000),
+            ("slow", "T", 1, 3999),
+            ("fast", "T", 0, 4000),
+            ("offline", "T", 0, 0),
+        ]
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-def test_groups_that_read_too_slowly_read_no_more_if_wanted(is_wanted: bool) -> None:
-    statistics = BrokerStatistics("C1", is_system_topic=lambda _: False)
+async def test_groups_that_read_too_slowly_read_no_more_if_wanted(is_wanted: bool) -> None:
     groups = Groups(is_auto_created=lambda: True, now_ms=lambda: 1)
-    for name, behind_bytes in (("slow", 1001), ("fast", 1000), ("unknown", 5000)):
-        statistics.note_fall_behind(name, "T", 0, behind_bytes, 0)
-    groups.find("slow")
-    groups.find("fast")
+    consumers = Consumers()
+    for name in ("slow", "fast"):
+        consumers.register(name, Client(name, name, "JAVA", 513), MANNER, [], 0)
+    for name in ("slow", "fast", "offline"):
+        groups.find(name)
     config = BrokerConfig(
         disable_consume_if_consumer_read_slowly=is_wanted, consumer_fallbehind_threshold=1000
     )
 
-    SlowConsumers(statistics, groups, lambda: config).check()
+    await SlowConsumers(
+        store=FakeStore(),
+        offsets=FakeOffsets(),
+        consumers=consumers,
+        groups=groups,
+        config=lambda: config,
+    ).check()
 
-    slow, fast = groups.get("slow"), groups.get("fast")
-    assert slow is not None
-    assert fast is not None
-    assert slow.is_consume_enabled is not is_wanted
-    assert fast.is_consume_enabled
-    assert groups.get("unknown") is None
+    disabled = [name for name, group in groups.all().items() if not group.is_consume_enabled]
+    assert disabled == (["slow"] if is_wanted else [])

@@ -59,6 +59,17 @@ def test_a_damaged_record_is_not_found(tmp_path: Path) -> None:
         assert store.record_at_waiting(result.end_offset) is not None
 
 
+def test_the_distance_of_a_message_to_the_end_of_the_log_is_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        first, second = put(store, b"first"), put(store, b"second")
+
+        assert store.bytes_behind(TOPIC, 0, 0) == second.end_offset
+        assert store.bytes_behind(TOPIC, 0, 1) == second.end_offset - first.end_offset
+        assert store.bytes_behind(TOPIC, 0, -5) == second.end_offset
+        assert store.bytes_behind(TOPIC, 0, 2) == 0
+        assert store.bytes_behind("Unknown", 0, 0) == 0
+
+
 # Ends of queues
 
 

@@ -79,10 +79,6 @@ class GetStatistics(Protocol):
 
     def note_get(self, found: bool, count: int) -> None: ...
 
-    def note_fall_behind(
-        self, group: str, topic: str, queue_id: int, size_bytes: int, time_ms: int
-    ) -> None: ...
-
 
 class _Turn(Struct, frozen=True, gc=False):
     """One run of a pull: its first, or one of a pull that was held."""

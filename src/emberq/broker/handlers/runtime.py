@@ -71,6 +71,7 @@ class RuntimeHandlers:
     def _of_traffic(self) -> dict[str, str]:
         traffic = self._statistics.traffic
         count = max(1, traffic.put_count)  # so that the average can be had
+        size_bytes = self._statistics.put_size()
         transferred = traffic.rates("transferred_count")
         return {
             "bootTimestamp": str(self._started_at_ms),
@@ -78,9 +79,9 @@ class RuntimeHandlers:
             "putMessageEntireTimeMax": str(traffic.put_time_max_ms),
             "putMessageTimesTotal": str(count),
             "putMessageFailedTimes": str(traffic.put_failed_count),
-            "putMessageSizeTotal": str(traffic.put_size_bytes),
+            "putMessageSizeTotal": str(size_bytes),
             "putMessageDistributeTime": traffic.put_times.text(),
-            "putMessageAverageSize": java_double(traffic.put_size_bytes / count),
+            "putMessageAverageSize": java_double(size_bytes / count),
             "putLatency99": f"{traffic.put_times.percentile(0.99):.2f}",
             "putLatency999": f"{traffic.put_times.percentile(0.999):.2f}",
             "dispatchMaxBuffer": "0",

@@ -5,7 +5,6 @@ cells, made when somebody asks.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
 
 from emberq.broker.statistics.cells import CellTable, Figures, Window
 from emberq.broker.statistics.days import DayTotals
@@ -26,13 +25,6 @@ from emberq.broker.statistics.traffic import Traffic
 from emberq.protocol.bodies.statistics import BrokerStats, StatsItem
 
 
-class FallBehind(NamedTuple):
-    """How far the last pull of a queue was behind the end of the log."""
-
-    size_bytes: int
-    time_ms: int
-
-
 class BrokerStatistics:
     """`is_system_topic` decides what the totals of the day leave out."""
 
@@ -50,22 +42,22 @@ class BrokerStatistics:
         self._puts = PutCells(is_system_topic)
         self._gets = GetCells(is_system_topic)
         self._others: CellTable[tuple[str, str]] = CellTable(len(Column))  # by name and key
-        self._behind: dict[tuple[str, str, int], FallBehind] = {}
         self._put_cell = self._puts.cells.get
         self._get_cell = self._gets.cells.get
-        self.note_put_ms = self.traffic.note_put_ms
         self.note_get = self.traffic.note_get
 
     def count_put(self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0) -> None:
-        """Messages that a client put into a queue with one request."""
+        """Messages that were put into a queue together, and how long it took."""
         cell = self._put_cell((topic, queue_id))
         if cell is None:
             cell = self._puts.new((topic, queue_id))
         cell[0] += 1
         cell[1] += count
         cell[2] += size
+        self.traffic.put_count += count
         if time_ms:
             cell[3] += time_ms
+            self.traffic.note_put_ms(time_ms)
 
     def count_get(
         self, group: str, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0
@@ -91,25 +83,20 @@ class BrokerStatistics:
         cell[0] += 1
         cell[1] += value
 
-    def note_fall_behind(
-        self, group: str, topic: str, queue_id: int, size_bytes: int, time_ms: int
-    ) -> None:
-        self._behind[group, topic, queue_id] = FallBehind(size_bytes, time_ms)
-
-    def groups_behind(self, size_bytes: int) -> dict[str, FallBehind]:
-        """Groups that are further behind than this in any queue, each with its worst one."""
-        slow: dict[str, FallBehind] = {}
-        for (group, _, _), behind in self._behind.items():
-            if behind.size_bytes > size_bytes and (group not in slow or behind > slow[group]):
-                slow[group] = behind
-        return slow
-
     def put_total(self) -> int:
         """Messages from clients since the start, those in system topics left out."""
         return self._puts.totals().of_users
 
     def get_total(self) -> int:
         return self._gets.totals().of_users
+
+    def put_size(self) -> int:
+        """Bytes of all messages that were put since the start."""
+        return self._puts.sum_of(Column.SIZE)
+
+    def sample_traffic(self, now_ms: int) -> None:
+        """To be called once per second."""
+        self.traffic.sample(now_ms, lambda: self._puts.sum_of(Column.CALLS))
 
     def begin_day(self) -> None:
         self.days.begin_day(self.put_total(), self.get_total())
@@ -159,8 +146,6 @@ class BrokerStatistics:
 
     def _forget_gets(self, is_meant: Callable[[tuple[str, str, int]], bool]) -> None:
         self._gets.forget([key for key in self._gets.cells if is_meant(key)])
-        for key in [key for key in self._behind if is_meant(key)]:
-            del self._behind[key]
 
     def _forget_send_backs(self, is_meant: Callable[[str], bool]) -> None:
         cells = self._others.cells

@@ -23,7 +23,7 @@ class Sampling:
 
     async def tick(self) -> None:
         now_ms = self._now_ms()
-        self._statistics.traffic.sample(now_ms)
+        self._statistics.sample_traffic(now_ms)
         today = _day_of(now_ms)
         if today != self._today:
             self._today = today

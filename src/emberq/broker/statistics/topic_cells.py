@@ -27,7 +27,7 @@ class QueueCells(CellTable[K], Generic[K, Owner]):
         self._keys: dict[Owner, list[K]] = {}
         self._system_keys: set[K] = set()
         # Of keys that are gone: totals must not shrink when a topic is deleted.
-        self._gone_of_all = 0
+        self._gone = [0] * len(Column)
         self._gone_of_users = 0
 
     def topic_of(self, key: K) -> str:
@@ -47,10 +47,11 @@ class QueueCells(CellTable[K], Generic[K, Owner]):
 
     def forget(self, keys: Iterable[K]) -> None:
         for key in keys:
-            count = self.cells[key][Column.COUNT]
-            self._gone_of_all += count
+            cell = self.cells[key]
+            for column in Column:
+                self._gone[column] += cell[column]
             if key not in self._system_keys:
-                self._gone_of_users += count
+                self._gone_of_users += cell[Column.COUNT]
             self._system_keys.discard(key)
             owner = self.owner_of(key)
             self._keys[owner].remove(key)
@@ -58,10 +59,15 @@ class QueueCells(CellTable[K], Generic[K, Owner]):
                 del self._keys[owner]
             self.remove([key])
 
+    def sum_of(self, column: Column) -> int:
+        """Everything since the start, also of keys that are gone."""
+        return self.total(column) + self._gone[column]
+
     def totals(self) -> Totals:
-        present = self.total(Column.COUNT)
+        of_all = self.sum_of(Column.COUNT)
         of_system = sum(self.cells[key][Column.COUNT] for key in self._system_keys)
-        return Totals(present + self._gone_of_all, present - of_system + self._gone_of_users)
+        gone_of_system = self._gone[Column.COUNT] - self._gone_of_users
+        return Totals(of_all, of_all - of_system - gone_of_system)
 
     def figures_of(
         self, window: Window, owner: Owner, queue_id: int | None, column: Column

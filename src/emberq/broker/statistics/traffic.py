@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from emberq.protocol.fastjson_writer import java_double
@@ -52,11 +53,10 @@ class PutTimes:
 
 
 class Traffic:
-    """Counted by whoever puts into the store and reads from it, clients' messages or not."""
+    """What was put and read, whoever did it."""
 
     def __init__(self) -> None:
         self.put_count = 0
-        self.put_size_bytes = 0
         self.put_failed_count = 0
         self.put_time_max_ms = 0
         self.get_time_max_ms = 0
@@ -65,18 +65,12 @@ class Traffic:
         self.transferred_count = 0
         self.put_times = PutTimes()  # of the last whole minute
         self._samples: deque[TrafficSample] = deque(maxlen=RATE_SPANS_S[-1] + 1)
-        # Nearly all puts take less than a millisecond: those are not looked up in a table.
-        self._instant_put_count = 0
-        self._current_put_times = PutTimes()
         self._sample_count = 0
+        self._current_put_times = PutTimes()
+        self._calls_before = 0
 
-    def note_put_ms(self, time_ms: float, count: int = 1, size_bytes: int = 0) -> None:
-        """Count messages that were put together and how long it took."""
-        self.put_count += count
-        self.put_size_bytes += size_bytes
-        if time_ms < 1:
-            self._instant_put_count += 1
-            return
+    def note_put_ms(self, time_ms: float) -> None:
+        """Count a put that took a millisecond or longer; the others are known by their number."""
         whole_ms = int(time_ms)
         self.put_time_max_ms = max(self.put_time_max_ms, whole_ms)
         times = self._current_put_times.count_by_ms
@@ -95,8 +89,8 @@ class Traffic:
     def note_get_ms(self, time_ms: float) -> None:
         self.get_time_max_ms = max(self.get_time_max_ms, int(time_ms))
 
-    def sample(self, now_ms: int) -> None:
-        """To be called once per second."""
+    def sample(self, now_ms: int, put_calls: Callable[[], int]) -> None:
+        """To be called once per second; `put_calls` tells how many puts there were in all."""
         self._samples.append(
             TrafficSample(
                 now_ms,
@@ -107,14 +101,16 @@ class Traffic:
             )
         )
         self._sample_count += 1
-        if self._instant_put_count:
-            times = self._current_put_times.count_by_ms
-            times[0] = times.get(0, 0) + self._instant_put_count
-            self._instant_put_count = 0
         if self._sample_count % PUT_TIMES_PERIOD_S == 0:
-            self.put_times, self._current_put_times = self._current_put_times, PutTimes()
-        elif self._sample_count < PUT_TIMES_PERIOD_S:
-            self.put_times = self._current_put_times  # better than nothing
+            self._begin_minute(put_calls())
+
+    def _begin_minute(self, put_calls: int) -> None:
+        times = self._current_put_times.count_by_ms
+        instant_count = put_calls - self._calls_before - sum(times.values())
+        if instant_count > 0:
+            times[0] = times.get(0, 0) + instant_count
+        self._calls_before = put_calls
+        self.put_times, self._current_put_times = self._current_put_times, PutTimes()
 
     def rates(self, counter: str) -> str:
         """Three figures separated by blanks; one that is not known yet is empty."""

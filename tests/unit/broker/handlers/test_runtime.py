@@ -97,18 +97,16 @@ async def test_the_store_is_described(statistics: BrokerStatistics) -> None:
 
 
 async def test_traffic_and_days_are_told(statistics: BrokerStatistics) -> None:
-    statistics.note_put_ms(3.5, 2, 300)
-    statistics.note_put_ms(0.1, 1, 150)
-    statistics.count_put("T", 0, 3, 450)
-    statistics.count_put("SYSTEM", 0, 3, 450)
+    statistics.count_put("T", 0, 3, 450, time_ms=3)
+    statistics.count_put("SYSTEM", 0, 2, 300)
     statistics.begin_day()
     statistics.count_put("T", 0, 1, 150)
     statistics.count_get("G", "T", 0, 2, 300)
 
     table = await runtime(statistics, start_accept_send_request_time_stamp=17)
 
-    assert table["putMessageTimesTotal"] == "3"
-    assert table["putMessageSizeTotal"] == "450"
+    assert table["putMessageTimesTotal"] == "6"
+    assert table["putMessageSizeTotal"] == "900"
     assert table["putMessageAverageSize"] == "150.0"
     assert table["putMessageEntireTimeMax"] == "3"
     assert table["putTps"] == "  "

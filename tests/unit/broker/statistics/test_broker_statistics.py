@@ -1,6 +1,6 @@
 import pytest
 
-from emberq.broker.statistics.broker_statistics import BrokerStatistics, FallBehind
+from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.broker.statistics.cells import Window
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.statistics import StatsItem
@@ -116,14 +116,12 @@ def test_a_deleted_topic_is_forgotten_but_not_what_the_broker_did(
     statistics: BrokerStatistics,
 ) -> None:
     some_traffic(statistics)
-    statistics.note_fall_behind("G", "T", 0, 100, 1)
 
     statistics.forget_topics(["T", SYSTEM])
 
     assert statistics.view("TOPIC_PUT_NUMS", "T") is None
     assert statistics.view("GROUP_GET_NUMS", "T@G") is None
     assert statistics.view("SNDBCK_PUT_NUMS", "T@G") is None
-    assert statistics.groups_behind(0) == {}
     statistics.sample(Window.MINUTE, 0)
     assert minute(statistics, "BROKER_PUT_NUMS", "C1")[0] == 15
     assert (statistics.put_total(), statistics.get_total()) == (5, 4)
@@ -131,24 +129,24 @@ def test_a_deleted_topic_is_forgotten_but_not_what_the_broker_did(
 
 def test_a_deleted_group_is_forgotten(statistics: BrokerStatistics) -> None:
     some_traffic(statistics)
-    statistics.note_fall_behind("G", "T", 0, 100, 1)
 
     statistics.forget_group("G")
 
     assert statistics.view("TOPIC_PUT_NUMS", "T") is not None
     assert statistics.view("GROUP_GET_NUMS", "T@G") is None
     assert statistics.view("SNDBCK_PUT_NUMS", "T@G") is None
-    assert statistics.groups_behind(0) == {}
     assert statistics.get_total() == 4
 
 
-def test_groups_far_behind_are_found_with_their_worst_queue(statistics: BrokerStatistics) -> None:
-    statistics.note_fall_behind("G", "T", 0, 100, 5)
-    statistics.note_fall_behind("G", "T", 1, 300, 7)
-    statistics.note_fall_behind("H", "T", 0, 50, 2)
-    statistics.note_fall_behind("H", "T", 0, 99, 2)
+def test_traffic_is_what_was_put_whoever_put_it(statistics: BrokerStatistics) -> None:
+    some_traffic(statistics)
+    statistics.forget_topics(["T"])
+    for second in range(60):
+        statistics.sample_traffic(second * 1000)
 
-    assert statistics.groups_behind(99) == {"G": FallBehind(300, 7)}
+    assert statistics.traffic.put_count == 15
+    assert statistics.put_size() == 1600
+    assert statistics.traffic.put_times.count_by_ms == {0: 2, 9: 1}
 
 
 def test_days_begin_with_what_was_counted_until_then(statistics: BrokerStatistics) -> None:

@@ -1,11 +1,12 @@
 from emberq.broker.statistics.traffic import PutTimes, Traffic
 
 
-def sampled(traffic: Traffic, seconds: int, *, puts_per_second: int = 0) -> None:
+def sampled(
+    traffic: Traffic, seconds: int, *, puts_per_second: int = 0, put_calls: int = 0
+) -> None:
     for second in range(seconds):
-        traffic.sample(second * 1000)
-        if puts_per_second:
-            traffic.note_put_ms(0.1, puts_per_second, 100 * puts_per_second)
+        traffic.sample(second * 1000, lambda: put_calls)
+        traffic.put_count += puts_per_second
 
 
 def test_rates_are_empty_until_their_time_has_passed() -> None:
@@ -27,7 +28,7 @@ def test_gets_are_found_or_missed() -> None:
     traffic.note_get(found=True, count=32)
     traffic.note_get(found=False, count=0)
     traffic.note_get_ms(7.9)
-    traffic.sample(10_000)
+    traffic.sample(10_000, lambda: 0)
 
     assert traffic.rates("found_count") == "0.1  "
     assert traffic.rates("transferred_count") == "3.2  "
@@ -37,17 +38,17 @@ def test_gets_are_found_or_missed() -> None:
 
 def test_put_times_are_told_minute_by_minute() -> None:
     traffic = Traffic()
-    traffic.note_put_ms(12.7, 1, 10)
-    traffic.note_put_ms(0.2, 32, 320)
-    traffic.sample(0)
-    assert traffic.put_times.count_by_ms == {12: 1, 0: 1}
+    traffic.note_put_ms(12.7)
+    sampled(traffic, 59, put_calls=33)
+    assert traffic.put_times.count_by_ms == {}
 
-    sampled(traffic, 59)
+    sampled(traffic, 1, put_calls=33)
+    assert traffic.put_times.count_by_ms == {12: 1, 0: 32}
+
     traffic.note_put_ms(3.0)
-    assert traffic.put_times.count_by_ms == {12: 1, 0: 1}
-    sampled(traffic, 60)
+    sampled(traffic, 60, put_calls=34)
     assert traffic.put_times.count_by_ms == {3: 1}
-    assert (traffic.put_count, traffic.put_size_bytes, traffic.put_time_max_ms) == (34, 330, 12)
+    assert traffic.put_time_max_ms == 12
 
 
 def test_put_times_are_grouped_as_tools_show_them() -> None:
@@ -66,9 +67,9 @@ def test_put_times_are_grouped_as_tools_show_them() -> None:
 def test_a_clock_that_is_set_back_gives_no_negative_rates() -> None:
     traffic = Traffic()
     for at_ms in (100_000, *range(11)):
-        traffic.sample(at_ms)
-    traffic.note_put_ms(0.1, 5)
+        traffic.sample(at_ms, lambda: 0)
+    traffic.put_count += 5
     for _ in range(11):
-        traffic.sample(50)
+        traffic.sample(50, lambda: 5)
 
     assert traffic.rates("put_count") == "0.0  "

@@ -60,6 +60,7 @@ class Durability:
         self._burst_early_at = 0.0
         self._is_request_scheduled = False
         self._checkpoint = Checkpoint()
+        self._is_nobody_waiting = True  # for a sync: the store is being opened or closed
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
 
     def follow(self, config: StoreConfig) -> None:
@@ -95,6 +96,7 @@ class Durability:
         except BaseException:
             self._flusher = None
             raise
+        self._is_nobody_waiting = False
         flusher.start()
 
     @property
@@ -108,6 +110,7 @@ class Durability:
             StoreFailed: something is not durable.
         """
         if self._flusher is not None:
+            self._is_nobody_waiting = True
             self._flusher.stop()
 
     def release(self) -> None:
@@ -244,7 +247,8 @@ class Durability:
             if self._index is not None:
                 with _room_needed():
                     written = self._index.write_whole()
-            self._files.sync(in_between)
+            is_urgent = self._config.is_sync_flush and not self._is_nobody_waiting
+            self._files.sync(in_between, may_take_long=not is_urgent)
             indexed_at_ms = dispatched_at_ms
             if self._index is not None:
                 self._index.sync_written(written)

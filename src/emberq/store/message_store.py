@@ -181,6 +181,7 @@ class MessageStore:
             self._write_abort()
             for folder in (self.config.commit_log_folder, root / "consumequeue", root / "index"):
                 self._disk.make_folder(folder)
+            self._files.open_file_system(root / "consumequeue")
             recovered = self._recover(was_clean, progress)
             self.log.open_for_append()
             self.durability.start()

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
-from emberq.store.disk import Disk, DiskFile
+from emberq.store.disk import Disk, DiskFile, FileSystem
 from emberq.store.erasing import pieces_not_zero
 
 NAME_DIGITS = 20
 OPEN_FILES_MAX = 1024
+# With more files to sync than this, syncing the whole file system is faster.
+SINGLE_SYNCS_MAX = 256
 
 
 class QueueFiles:
@@ -23,9 +25,11 @@ class QueueFiles:
         self.file_size = file_size
         self.disk = disk
         self._is_writable = is_writable
-        self._open: OrderedDict[Path, DiskFile] = OrderedDict()
-        self._unsynced: set[Path] = set()
+        # By path, as text: making and hashing a Path costs more than the look-up.
+        self._open: OrderedDict[str, DiskFile] = OrderedDict()
+        self._unsynced: set[str] = set()
         self._changed_folders: set[Path] = set()
+        self._file_system: FileSystem | None = None
         self._lock = Lock()  # guards the three tables
 
     def read(self, folder: Path, position: int, size: int) -> bytes:
@@ -64,14 +68,24 @@ class QueueFiles:
             file.write(at, content[written : written + count])
             written += count
 
-    def sync(self, in_between: Callable[[], None]) -> None:
+    def open_file_system(self, folder: Path) -> None:
+        """Be ready to sync very many files at once; before they are written, so that no error
+        escapes."""
+        self._file_system = self.disk.file_system(folder)
+
+    def sync(self, in_between: Callable[[], None], *, may_take_long: bool = False) -> None:
         """Make all that was written durable. Raises OSError.
 
-        There may be many files: `in_between` is called after each, for what cannot wait so long.
+        There may be many files: `in_between` is called after each, for what cannot wait so long;
+        if nothing is that urgent, `may_take_long` allows a faster way.
         """
         with self._lock:
             unsynced, self._unsynced = self._unsynced, set()
             folders, self._changed_folders = self._changed_folders, set()
+        file_system = self._file_system
+        if may_take_long and file_system is not None and len(unsynced) > SINGLE_SYNCS_MAX:
+            file_system.sync()
+            return
         for path in unsynced:
             try:
                 self._opened(path).sync()
@@ -93,7 +107,7 @@ class QueueFiles:
     def are_whole(self, folder: Path, starts: list[int]) -> bool:
         """Whether the files follow one another, each in its full length."""
         return starts == list(range(starts[0], starts[-1] + 1, self.file_size)) and all(
-            self.disk.size_of(self._path(folder, start)) == self.file_size for start in starts
+            self._size_of(self._path(folder, start)) == self.file_size for start in starts
         )
 
     def fit(self, folder: Path, starts: list[int]) -> bool:
@@ -105,7 +119,7 @@ class QueueFiles:
             return False
         for start in starts:
             path = self._path(folder, start)
-            size = self.disk.size_of(path)
+            size = self._size_of(path)
             if size > self.file_size:
                 return False
             if size < self.file_size:
@@ -125,7 +139,7 @@ class QueueFiles:
 
     def remove(self, folder: Path, start: int) -> None:
         path = self._path(folder, start)
-        self.disk.remove(path)
+        self.disk.remove(Path(path))
         # Afterwards: a reader may open it until it is gone, and a new file may get its name.
         with self._lock:
             self._open.pop(path, None)
@@ -159,8 +173,11 @@ class QueueFiles:
             for file in self._open.values():
                 file.close()
             self._open.clear()
+        if self._file_system is not None:
+            self._file_system.close()
+            self._file_system = None
 
-    def _ranges(self, folder: Path, position: int, size: int) -> list[tuple[Path, int, int]]:
+    def _ranges(self, folder: Path, position: int, size: int) -> list[tuple[str, int, int]]:
         ranges = []
         while size > 0:
             at = position % self.file_size
@@ -171,32 +188,37 @@ class QueueFiles:
         return ranges
 
     @staticmethod
-    def _path(folder: Path, start: int) -> Path:
-        return folder / f"{start:0{NAME_DIGITS}d}"
+    def _path(folder: Path, start: int) -> str:
+        return f"{folder}/{start:0{NAME_DIGITS}d}"
 
-    def _opened(self, path: Path) -> DiskFile:
+    def _size_of(self, path: str) -> int:
+        file = self._open.get(path)
+        return self.disk.size_of(Path(path)) if file is None else file.size
+
+    def _opened(self, path: str) -> DiskFile:
         with self._lock:
             file = self._open.get(path)
             if file is None:
-                file = self.disk.open(path, is_writable=self._is_writable)
+                file = self.disk.open(Path(path), is_writable=self._is_writable)
                 self._remember(path, file)
             else:
                 self._open.move_to_end(path)
             return file
 
-    def _created(self, path: Path) -> DiskFile:
+    def _created(self, path: str) -> DiskFile:
         with self._lock:
             file = self._open.get(path)
             if file is not None and file.size >= self.file_size:
                 return file
-            if not self.disk.exists(path):
-                folder = path.parent
+            made = Path(path)
+            if not self.disk.exists(made):
+                folder = made.parent
                 self._changed_folders |= {folder, folder.parent, folder.parent.parent}
-            file = self.disk.create_sparse(path, self.file_size)
+            file = self.disk.create_sparse(made, self.file_size)
             self._remember(path, file)
             return file
 
-    def _remember(self, path: Path, file: DiskFile) -> None:
+    def _remember(self, path: str, file: DiskFile) -> None:
         self._open[path] = file
         self._open.move_to_end(path)
         while len(self._open) > OPEN_FILES_MAX:

@@ -21,10 +21,13 @@ def recover_queue(queue: ConsumeQueue, files: QueueFiles, *, was_clean: bool) ->
     if not starts:
         queue.reset(0, 0, -1)
         return True
-    first = starts[max(0, len(starts) - FILES_READ_AGAIN)] // ENTRY_SIZE
-    end, log_end = _walk(queue, files, first, (starts[-1] + files.file_size) // ENTRY_SIZE)
+    walked_from = starts[max(0, len(starts) - FILES_READ_AGAIN)]
+    first, limit = walked_from // ENTRY_SIZE, (starts[-1] + files.file_size) // ENTRY_SIZE
+    end, log_end, first_entry = _walk(queue, files, first, limit)
     queue.reset(starts[0] // ENTRY_SIZE, end, log_end)
-    if _is_filler(files.read(queue.folder, starts[0], ENTRY_SIZE)):
+    if walked_from != starts[0]:
+        first_entry = files.read(queue.folder, starts[0], ENTRY_SIZE)
+    if _is_filler(first_entry):
         queue.raise_min_offset(0)
     return _is_whole(queue, files, starts) if was_clean else files.fit(queue.folder, starts)
 
@@ -98,22 +101,27 @@ def _log_end(queue: ConsumeQueue, end_offset: int) -> int:
     return -1 if size == FILLER_RECORD_SIZE else log_offset + size
 
 
-def _walk(queue: ConsumeQueue, files: QueueFiles, offset: int, limit: int) -> tuple[int, int]:
+def _walk(
+    queue: ConsumeQueue, files: QueueFiles, offset: int, limit: int
+) -> tuple[int, int, bytes]:
+    """Where the entries from an offset on end, where the last one's record does, the first one."""
+    first_entry = b""
     log_end = -1
     chunk_entries = _CHUNK_ENTRIES[0]
     while offset < limit:
         count = min(chunk_entries, limit - offset)
         content = files.read(queue.folder, offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        first_entry = first_entry or content[:ENTRY_SIZE]
         for log_offset, size in _whole_entries(content):
             if log_offset < 0 or size <= 0:
-                return offset, log_end
+                return offset, log_end, first_entry
             if size != FILLER_RECORD_SIZE:
                 log_end = log_offset + size
             offset += 1
         if len(content) < count * ENTRY_SIZE:
-            return offset, log_end
+            break
         chunk_entries = _CHUNK_ENTRIES[1]
-    return offset, log_end
+    return offset, log_end, first_entry
 
 
 def _whole_entries(content: bytes) -> Iterable[tuple[int, int]]:

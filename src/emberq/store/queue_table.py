@@ -35,20 +35,24 @@ class QueueTable:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             _refuse_unsafe(topic, queue_id)
-            folder = self._folder / topic / str(queue_id)
-            queue = ConsumeQueue(topic, queue_id, folder, self._files)
-            with self._lock:
-                self._queues[topic, queue_id] = queue
-                self._counts[topic] += 1
+            queue = self._add(topic, queue_id, self._folder / topic)
+        return queue
+
+    def _add(self, topic: str, queue_id: int, topic_folder: Path) -> ConsumeQueue:
+        queue = ConsumeQueue(topic, queue_id, topic_folder / str(queue_id), self._files)
+        with self._lock:
+            self._queues[topic, queue_id] = queue
+            self._counts[topic] += 1
         return queue
 
     def load(self) -> None:
         """Know every queue that has a folder; recovery finds out what is in it."""
         disk = self._files.disk
         for topic in disk.list(self._folder):
-            for name in disk.list(self._folder / topic):
-                if name.isdigit():
-                    self.get_or_add(topic, int(name))
+            topic_folder = self._folder / topic
+            for name in disk.list(topic_folder):
+                if name.isdecimal() and name == str(int(name)):
+                    self._add(topic, int(name), topic_folder)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         return [queue for queue in self if queue.topic == topic]

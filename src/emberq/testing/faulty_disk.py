@@ -151,6 +151,17 @@ class FaultyDisk:
             self._may_fail(Operation.SYNC_FOLDER, folder)
             self._step(Step(Operation.SYNC_FOLDER, folder))
 
+    def file_system(self, folder: Path) -> "FaultyFileSystem":
+        return FaultyFileSystem(self)
+
+    def sync_whole(self) -> None:
+        with self._lock:
+            self._may_fail(Operation.SYNC, self.root)
+            for path in self._contents:
+                self._step(Step(Operation.SYNC, path))
+            for folder in self._folders:
+                self._step(Step(Operation.SYNC_FOLDER, folder))
+
     def used_ratio(self, folder: Path) -> float:
         return self.used
 
@@ -207,6 +218,19 @@ class FaultyDisk:
         with self._lock:
             self._may_fail(Operation.SYNC, file.path)
             self._step(Step(Operation.SYNC, file.path))
+
+
+class FaultyFileSystem:
+    """Implements `emberq.store.disk.FileSystem`."""
+
+    def __init__(self, disk: FaultyDisk) -> None:
+        self._disk = disk
+
+    def sync(self) -> None:
+        self._disk.sync_whole()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class FaultyFile:

@@ -2,13 +2,14 @@
 
 import threading
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from emberq.store import queue_files
 from emberq.store.disk import RealDisk
 from emberq.store.queue_files import QueueFiles
-from emberq.testing.faulty_disk import FaultyDisk
+from emberq.testing.faulty_disk import Fault, FaultyDisk
 
 SIZE = 1_000
 
@@ -65,7 +66,7 @@ def test_a_reader_waits_for_nobody_else_s_disk(tmp_path: Path) -> None:
     files = QueueFiles(FaultyDisk(tmp_path), SIZE)
     files.write(tmp_path / "a", 0, b"slow")
     files.write(tmp_path / "b", 0, b"fast")
-    slow = files._opened(tmp_path / "a" / f"{0:020d}")
+    slow = files._opened(str(tmp_path / "a" / f"{0:020d}"))
     may_end, has_begun = threading.Event(), threading.Event()
 
     def hang(position: int, size: int) -> bytes:
@@ -141,3 +142,55 @@ def test_an_empty_file_costs_no_blocks(files: QueueFiles, tmp_path: Path) -> Non
     sparse.sync(nothing)
 
     assert (tmp_path / f"{0:020d}").stat().st_blocks * 512 < 100_000
+
+
+# Very many files
+
+
+def test_very_many_files_are_synced_at_once_where_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_files, "SINGLE_SYNCS_MAX", 3)
+    disk = FaultyDisk(tmp_path)
+    files = QueueFiles(disk, SIZE)
+    files.open_file_system(tmp_path)
+    for number in range(5):
+        files.write(tmp_path / str(number), 0, b"entry")
+    before = disk.fallible_count
+
+    files.sync(nothing, may_take_long=True)
+
+    assert disk.fallible_count == before + 1
+    for seed in range(20):
+        found = QueueFiles(disk.after_power_loss(Random(seed)), SIZE)
+        assert all(found.read(tmp_path / str(number), 0, 5) == b"entry" for number in range(5))
+
+
+def test_very_many_files_are_synced_one_by_one_where_somebody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_files, "SINGLE_SYNCS_MAX", 3)
+    files = QueueFiles(FaultyDisk(tmp_path), SIZE)
+    files.open_file_system(tmp_path)
+    for number in range(5):
+        files.write(tmp_path / str(number), 0, b"entry")
+    calls: list[int] = []
+
+    files.sync(lambda: calls.append(1))
+
+    assert len(calls) >= 5
+
+
+def test_a_failed_sync_of_the_file_system_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_files, "SINGLE_SYNCS_MAX", 3)
+    disk = FaultyDisk(tmp_path)
+    files = QueueFiles(disk, SIZE)
+    files.open_file_system(tmp_path)
+    for number in range(5):
+        files.write(tmp_path / str(number), 0, b"entry")
+    disk.fault = Fault(0)
+
+    with pytest.raises(OSError, match="Input/output"):
+        files.sync(nothing, may_take_long=True)

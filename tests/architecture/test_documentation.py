@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from msgspec import Struct
 from msgspec.structs import fields
 
 from emberq.broker.config import BrokerConfig
@@ -31,6 +32,11 @@ DEFAULT_FROM_OUTSIDE = {
 SOURCES = [
     path.read_text()
     for package in ("nameserver", "cli")
+    for path in (ROOT / "src" / "emberq" / package).rglob("*.py")
+]
+BROKER_SOURCES = [
+    path.read_text()
+    for package in ("broker", "cli", "store")
     for path in (ROOT / "src" / "emberq" / package).rglob("*.py")
 ]
 
@@ -97,6 +103,20 @@ def test_documented_defaults_of_the_broker_are_the_defaults() -> None:
     assert {
         key: default for key, (default, _) in BROKER_KEYS.items() if key not in DEFAULT_FROM_OUTSIDE
     } == {key: f"`{text}`" for key, text in defaults.items() if key not in DEFAULT_FROM_OUTSIDE}
+
+
+@pytest.mark.parametrize("settings_type", [BrokerConfig, StoreConfig])
+def test_a_key_of_the_broker_has_an_effect_exactly_if_the_page_says_so(
+    settings_type: type[Struct],
+) -> None:
+    wrong = [
+        field.encode_name
+        for field in fields(settings_type)
+        if (BROKER_KEYS[field.encode_name][1] == "none")
+        is any(re.search(rf"\.{field.name}\b", source) for source in BROKER_SOURCES)
+    ]
+
+    assert wrong == []
 
 
 def test_keys_that_wait_for_a_restart_are_documented_so() -> None:

@@ -26,6 +26,11 @@ EmberqError
 │   ├── MessageRefused        a message that no broker would take; nothing was sent
 │   ├── SendFailed            all attempts to send a message failed
 │   ├── RequestReplyTimeout   nobody replied in time
+│   ├── ConsumeError          a handler did what handlers must not
+│   ├── ConsumeControl        raised by handlers to say what becomes of a message
+│   │   ├── RetryLater        deliver it again after a delay
+│   │   ├── DeadLetter        never again: it goes to the dead letters
+│   │   └── SuspendQueue      orderly consumers: pause the queue, then again
 │   └── BrokerError           a broker's answer is a failure code
 │       ├── SystemBusy        flow control: try again later
 │       ├── NoPermission      the topic, the group or the user may not do this
@@ -157,6 +162,37 @@ class SendFailed(ClientError):
 
 class RequestReplyTimeout(ClientError, TimeoutError):
     """The request was sent, and nobody replied in time."""
+
+
+class ConsumeError(ClientError):
+    """A handler did what handlers must not do; the message is delivered again."""
+
+
+class ConsumeControl(ClientError):
+    """Raised by a handler: what becomes of the message. Any other exception means RetryLater."""
+
+
+class RetryLater(ConsumeControl):
+    """Deliver the message again; level 0 leaves the delay to the broker."""
+
+    def __init__(self, reason: str = "again later", *, delay_level: int = 0) -> None:
+        super().__init__(reason)
+        self.delay_level = delay_level
+
+
+class DeadLetter(ConsumeControl):
+    """The message will never be understood: put it among the dead letters of the group."""
+
+    def __init__(self, reason: str = "never again") -> None:
+        super().__init__(reason)
+
+
+class SuspendQueue(ConsumeControl):
+    """Pause the queue of an orderly consumer, then deliver the same message again."""
+
+    def __init__(self, reason: str = "not now", *, seconds: float = 1.0) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class BrokerError(ClientError):

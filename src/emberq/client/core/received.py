@@ -73,6 +73,11 @@ class ReceivedMessage:
             body = self._body = bytes(plain)
         return body
 
+    @property
+    def stored_body(self) -> bytes:
+        """As it travelled, perhaps compressed: `system_flag` says so."""
+        return bytes(self._record.body)
+
     def text(self) -> str:
         return self.body.decode()
 

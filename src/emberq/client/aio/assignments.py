@@ -1,0 +1,185 @@
+"""Which queues this member has: computed from routes and members, applied queue by queue."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol
+
+from emberq.client.aio.client import Client
+from emberq.client.core.allocation import AllocationStrategy, sorted_queues
+from emberq.errors import ClientError, RemotingError, TopicNotFound
+from emberq.model.queue import MessageQueue
+from emberq.model.route import MASTER_ID
+from emberq.model.system_topics import RETRY_PREFIX
+from emberq.protocol.bodies.codec import decode_body
+from emberq.protocol.bodies.groups import ConsumerIds
+from emberq.protocol.headers.groups import GetConsumerListByGroup
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 20.0
+# When the share could not be applied as a whole.
+INTERVAL_UNBALANCED_S = 1.0
+# Notices of a group that changes all the time are answered this often at most.
+INTERVAL_MIN_S = 0.2
+# A queue without a pull for so long is given up and taken again: something is stuck.
+PULL_IDLE_MAX_S = 120.0
+
+
+class AssignedQueue(Protocol):
+    @property
+    def pulled_at(self) -> float: ...
+
+
+class QueueTaker(Protocol):
+    """Begins and ends the work on a queue."""
+
+    @property
+    def works(self) -> Mapping[MessageQueue, AssignedQueue]: ...
+
+    async def take(self, queue: MessageQueue) -> bool:
+        """False: not now; it is tried again soon."""
+
+    async def give_up(self, queue: MessageQueue) -> bool:
+        """False: not yet."""
+
+
+class Assignments:
+    """Runs until it is cancelled; `soon` makes it look again at once."""
+
+    def __init__(
+        self,
+        client: Client,
+        group: str,
+        taker: QueueTaker,
+        *,
+        topics: Callable[[], Collection[str]],
+        strategy: AllocationStrategy,
+        is_broadcasting: bool,
+        is_paused: Callable[[], bool],
+        on_change: Callable[[set[MessageQueue], set[MessageQueue]], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._taker = taker
+        self._topics = topics
+        self._strategy = strategy
+        self._is_broadcasting = is_broadcasting
+        self._is_paused = is_paused
+        self._on_change = on_change
+        self._is_wanted = asyncio.Event()
+        self._is_settled = asyncio.Event()
+
+    def soon(self) -> None:
+        self._is_wanted.set()
+
+    async def settled(self) -> None:
+        """Return when the share was applied as a whole once."""
+        await self._is_settled.wait()
+
+    async def run(self) -> None:
+        while True:
+            self._is_wanted.clear()
+            is_balanced = False
+            try:
+                is_balanced = await self.share_out()
+            except Exception:
+                log.exception("share_not_computed group=%s", self._group)
+            if is_balanced:
+                self._is_settled.set()
+            await asyncio.sleep(INTERVAL_MIN_S)
+            pause_s = INTERVAL_S if is_balanced else INTERVAL_UNBALANCED_S
+            try:
+                async with asyncio.timeout(pause_s - INTERVAL_MIN_S):
+                    await self._is_wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def share_out(self) -> bool:
+        """Compute and apply the share; False: not all of it could be applied."""
+        if self._is_paused():
+            return True
+        is_balanced = True
+        taken: set[MessageQueue] = set()
+        given_up: set[MessageQueue] = set()
+        topics = set(self._topics())
+        for topic in sorted(topics):
+            try:
+                share = await self._share_of(topic)
+            except TopicNotFound:
+                # A retry topic appears with the group's first failure.
+                is_balanced = is_balanced and topic.startswith(RETRY_PREFIX)
+                continue
+            except (ClientError, RemotingError) as error:
+                log.warning("share_unknown topic=%s reason=%s", topic, error)
+                is_balanced = False
+                continue
+            if share is None:
+                is_balanced = False
+                continue
+            is_balanced &= await self._apply(topic, share, taken, given_up)
+        for queue in [each for each in self._taker.works if each.topic not in topics]:
+            if await self._taker.give_up(queue):
+                given_up.add(queue)
+        if taken or given_up:
+            await self._on_change(taken, given_up)
+        return is_balanced
+
+    async def _share_of(self, topic: str) -> set[MessageQueue] | None:
+        """None: the members are not known, so everything stays as it is."""
+        queues = sorted_queues(await self._client.subscribe_queues(topic))
+        if self._is_broadcasting:
+            return set(queues)
+        members = await self._members(queues)
+        if not members:
+            return None
+        return set(self._strategy.allocate(self._client.client_id, queues, members))
+
+    async def _members(self, queues: list[MessageQueue]) -> list[str]:
+        """Asked at any broker of the topic; sorted as all members sort them."""
+        if not queues:
+            return []
+        broker = random.choice(sorted({queue.broker_name for queue in queues}))
+        address = await self._client.broker_address(broker, MASTER_ID)
+        header = GetConsumerListByGroup(consumer_group=self._group)
+        try:
+            answer = await self._client.call(address, self._client.request(header))
+        except (ClientError, RemotingError) as error:
+            log.warning("members_unknown group=%s reason=%s", self._group, error)
+            return []
+        return sorted(decode_body(ConsumerIds, answer.body).client_ids)
+
+    async def _apply(
+        self,
+        topic: str,
+        share: set[MessageQueue],
+        taken: set[MessageQueue],
+        given_up: set[MessageQueue],
+    ) -> bool:
+        works = self._taker.works
+        is_balanced = True
+        now = time.monotonic()
+        for queue, work in list(works.items()):
+            if queue.topic != topic:
+                continue
+            is_stuck = now - work.pulled_at > PULL_IDLE_MAX_S
+            if queue in share and not is_stuck:
+                continue
+            if is_stuck:
+                log.error("queue_stuck queue=%s seconds=%d", queue, now - work.pulled_at)
+            if await self._taker.give_up(queue):
+                given_up.add(queue)
+            else:
+                is_balanced = False
+        for queue in sorted_queues(share - works.keys()):
+            try:
+                is_taken = await self._taker.take(queue)
+            except (ClientError, RemotingError) as error:
+                log.warning("queue_not_taken queue=%s reason=%s", queue, error)
+                is_taken = False
+            if is_taken:
+                taken.add(queue)
+            is_balanced &= is_taken
+        return is_balanced

@@ -65,6 +65,8 @@ class PutCounter(Protocol):
         self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0
     ) -> None: ...
 
+    def count_put_failed(self) -> None: ...
+
 
 class OutgoingMessage(Struct, kw_only=True, gc=False):
     """A message on its way into the store."""

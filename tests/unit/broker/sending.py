@@ -54,12 +54,16 @@ class Counted:
 
     def __init__(self) -> None:
         self.puts: list[tuple[str, int, int, int]] = []
+        self.failed_count = 0
         self.gets: list[tuple[str, str, int, int, int]] = []
         self.send_backs: list[tuple[str, str]] = []
 
     def count_put(self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0) -> None:
         del time_ms
         self.puts.append((topic, queue_id, count, size))
+
+    def count_put_failed(self) -> None:
+        self.failed_count += 1
 
     def count_get(
         self, group: str, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0

@@ -106,6 +106,7 @@ class SendHandler:
         self._appender = appender
         self._broker_ip = broker_ip
         self._count_put = statistics.count_put
+        self._count_put_failed = statistics.count_put_failed
         self._has_order_locks = has_order_locks
         self._new_unique_key = new_unique_key
         self._targets = SendTargets(settings, topics, broker_ip, now_ms)
@@ -323,6 +324,7 @@ class SendHandler:
         return answer(command, rejected.code, rejected.remark, rejected.fields)
 
     def _refusal(self, status: PutStatus) -> RequestRejected:
+        self._count_put_failed()
         return refusal(
             status,
             self._answers.fields,

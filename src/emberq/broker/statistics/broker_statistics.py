@@ -45,6 +45,7 @@ class BrokerStatistics:
         self._put_cell = self._puts.cells.get
         self._get_cell = self._gets.cells.get
         self.note_get = self.traffic.note_get
+        self.count_put_failed = self.traffic.note_put_failed
 
     def count_put(self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0) -> None:
         """Messages that were put into a queue together, and how long it took."""

@@ -10,6 +10,7 @@ from emberq.broker.config import LoadedConfig, load
 from emberq.broker.server import running_broker
 from emberq.cli.descriptors import raise_descriptor_limit
 from emberq.cli.garbage import collect_garbage_as_server
+from emberq.cli.interpreter import share_interpreter_as_server
 from emberq.cli.logs import log_to_stderr
 from emberq.cli.stop_signal import stop_requested
 from emberq.config_file import to_properties
@@ -117,6 +118,7 @@ async def _serve(loaded: LoadedConfig, *, stop_with_stdin: bool) -> None:
     stopped = stop_requested(with_stdin=stop_with_stdin)
     async with running_broker(loaded) as running:
         collect_garbage_as_server()
+        share_interpreter_as_server()
         name_servers = loaded.config.namesrv_addr
         known_to = f" and name server is {name_servers}" if name_servers else ""
         click.echo(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from emberq.cli.garbage import collect_garbage_as_server
+from emberq.cli.interpreter import share_interpreter_as_server
 from emberq.cli.logs import log_to_stderr
 from emberq.cli.stop_signal import stop_requested
 from emberq.config_file import to_properties
@@ -87,6 +88,7 @@ async def _serve(loaded: LoadedConfig, elsewhere: list[str]) -> None:
         ) as (host, port),
     ):
         collect_garbage_as_server()
+        share_interpreter_as_server()
         click.echo(f"The Name Server boot success. serializeType=JSON, address {host}:{port}")
         await stopped.wait()
         log.info("name_server_stopping")

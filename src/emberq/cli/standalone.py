@@ -15,6 +15,7 @@ from emberq.broker.server import running_broker
 from emberq.cli.data_folder import user_data_folder
 from emberq.cli.descriptors import raise_descriptor_limit
 from emberq.cli.garbage import collect_garbage_as_server
+from emberq.cli.interpreter import share_interpreter_as_server
 from emberq.cli.logs import log_to_stderr
 from emberq.cli.stop_signal import stop_requested
 from emberq.config_file import to_file
@@ -110,6 +111,7 @@ async def _serve(
         runs = _one_broker if len(ports) == 1 else _several_brokers
         async with runs(brokers, host, names, log_level) as running:
             collect_garbage_as_server()
+            share_interpreter_as_server()
             _say_welcome(folder, names, running)
             await stopped.wait()
             click.echo("stopping …")

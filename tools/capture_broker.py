@@ -1,10 +1,10 @@
 """Record what an official broker answers, for tests/golden/broker.
 
-    python -m tools.capture_broker [AREA …]
+    python -m tools.capture_broker [AREA …] [--only SCENARIO]
 
 starts an official 5.5.0 broker once per scenario of `broker_scenarios` and writes
-tests/golden/broker/5.5.0-AREA.json for each area. With `--only NAME` it prints one scenario
-instead.
+tests/golden/broker/5.5.0-AREA.json for each area, or replaces one scenario in it. With `--print`
+it prints instead.
 """
 
 import argparse
@@ -92,18 +92,30 @@ def compact(value: Any) -> str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("areas", nargs="*", metavar="AREA", help=", ".join(AREAS))
-    options.add_argument("--only", metavar="SCENARIO", help="print one scenario, write nothing")
+    options.add_argument("--only", metavar="SCENARIO", help="of these areas, replace this one")
+    options.add_argument("--print", dest="prints", action="store_true", help="write nothing")
     chosen = options.parse_args()
     for area in chosen.areas or AREAS:
-        scenarios = AREAS[area]
-        if chosen.only:
-            named = [scenario for scenario in scenarios if scenario.name == chosen.only]
-            if named:
-                print(as_text(area, [capture(scenario) for scenario in named]))
-            continue
         print(area, file=sys.stderr, flush=True)
+        scenarios = [scenario for scenario in AREAS[area] if chosen.only in (None, scenario.name)]
         recorded = [capture(scenario) for scenario in scenarios]
-        (GOLDEN / f"{LINE.server_version}-{area}.json").write_text(as_text(area, recorded))
+        if chosen.prints:
+            print(as_text(area, recorded))
+        else:
+            write(area, recorded)
+
+
+def write(area: str, recorded: list[dict[str, Any]]) -> None:
+    """Those recorded now in the place of older ones; what is no scenario any more goes."""
+    file = GOLDEN / f"{LINE.server_version}-{area}.json"
+    known = {}
+    if file.exists():
+        known = {
+            scenario["name"]: scenario for scenario in json.loads(file.read_text())["scenarios"]
+        }
+    known |= {scenario["name"]: scenario for scenario in recorded}
+    kept = [known[scenario.name] for scenario in AREAS[area] if scenario.name in known]
+    file.write_text(as_text(area, kept))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def batches() -> Steps:
     yield batch("without the batch flag", "B1", FIRST, SECOND, m=False)
     yield batch("with compression set", "B1", FIRST, f=1)
     yield oneway(batch("oneway", "B1", FIRST, SECOND))
-    yield found(15, pull("what is stored", "B1"))
+    yield found(14, pull("what is stored", "B1"))
     yield batch("to any queue", "B1", FIRST, SECOND, e=-1)
     yield batch("to a queue that is not there", "B1", FIRST, e=5)
     yield batch("to a new topic", "B2", FIRST, SECOND)

@@ -19,6 +19,7 @@ ONEWAY_FLAG = 2
 RESPONSE_FLAG = 1
 DEFAULT_VERSION = 513
 NEAR_NOW_MS = 4 * 3600 * 1000
+LONGEST_DELAY_MS = 600_000
 CLOCK_STEP_S = 0.005
 
 PLACEHOLDER = re.compile(r"\{(now|offset|id|time|port|peer|home)( [\w-]+)?([+-]\d+)?\}")
@@ -26,6 +27,7 @@ LONG_RUN = re.compile(r"(\w)\1{299,}")
 SHORTENED_RUN = re.compile(r"\{repeat (\w) (\d+)\}")
 OFFSET_ID = re.compile(r"7F000001[0-9A-F]{24}")
 UNIQUE_KEY = re.compile(r"(?<![0-9A-F])[0-9A-F]{32}(?![0-9A-F])")
+DATE = re.compile(r"20\d\d-\d\d-\d\d[# ][\d:,]{8,12}")
 TIME_MS = re.compile(r"(?<![\d.])\d{13}(?!\d)")
 
 
@@ -199,6 +201,7 @@ class Conversation:
         text = re.sub(rf"(?<!\d){self.port + 1}(?!\d)", "{port+1}", text)
         text = OFFSET_ID.sub(self._offset_id, text)
         text = UNIQUE_KEY.sub("{unique}", text)
+        text = DATE.sub("{date}", text)
         return TIME_MS.sub(lambda found: "{ms}" if is_near_now(int(found[0])) else found[0], text)
 
     def _offset_id(self, found: re.Match[str]) -> str:
@@ -210,7 +213,12 @@ class Conversation:
         if isinstance(value, str):
             return self.normalise(value)
         if isinstance(value, dict):
-            return {self.normalise(k): self.normalise_value(v) for k, v in value.items()}
+            return {
+                self.normalise(name): "{delay}"
+                if name == "delayTime" and isinstance(entry, int) and entry < LONGEST_DELAY_MS
+                else self.normalise_value(entry)
+                for name, entry in value.items()
+            }
         if isinstance(value, list):
             return [self.normalise_value(entry) for entry in value]
         if isinstance(value, int) and not isinstance(value, bool) and is_near_now(value):

@@ -27,7 +27,7 @@ VERSION = "5.5.0"
 RUNTIME_INFO, GET_CONFIG = 28, 26
 
 JAVA_EXCEPTION = re.compile(
-    r"^(java|io\.netty|org\.apache|com\.alibaba)\.[\w.$]+(Exception|Error)\b"
+    r"^(java|io\.netty|org\.apache|com\.alibaba)\.[\w.$]+(Exception|Error)\b|^Cannot invoke \""
 )
 # Settings that name the machine, or that the replay itself chooses.
 LOCAL_SETTINGS = re.compile(r"(?i)path|home|addr|nums$|hostname|ip\d$|queue(num|id)|directory")
@@ -121,11 +121,21 @@ def shape_difference(step: Shape, found: Shape, expected: Shape) -> str | None:
     if code == GET_CONFIG and "text" in found and "text" in expected:
         found["text"], expected["text"] = shared_settings(found["text"], expected["text"])
     parts = [
-        f"{name}: {short(found.get(name))} instead of {short(expected.get(name))}"
+        f"{name}: {in_short(found.get(name), expected.get(name))}"
         for name in sorted({*found, *expected})
         if found.get(name) != expected.get(name)
     ]
     return "; ".join(parts) or None
+
+
+def in_short(found: Any, expected: Any) -> str:
+    """Of lists only what the other one does not have."""
+    if isinstance(found, list) and isinstance(expected, list):
+        found, expected = (
+            [entry for entry in found if entry not in expected],
+            [entry for entry in expected if entry not in found],
+        )
+    return f"{short(found)} instead of {short(expected)}"
 
 
 def comparable(shape: Shape, code: int | None) -> Shape:

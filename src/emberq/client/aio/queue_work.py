@@ -69,7 +69,9 @@ class QueueWork:
         on_moved: Callable[["QueueWork", int], None],
         is_paused: Callable[[], bool],
         may_pull: Callable[["QueueWork"], bool] = lambda work: True,
+        is_subscription_sent: bool = False,
     ) -> None:
+        """`is_subscription_sent`: with every pull, for groups that heartbeats do not describe."""
         self.queue = queue
         self.messages: ProcessQueue[ReceivedMessage] = ProcessQueue()
         self.next_offset = offset
@@ -87,6 +89,7 @@ class QueueWork:
         self._on_moved = on_moved
         self._is_paused = is_paused
         self._may_pull = may_pull
+        self._is_subscription_sent = is_subscription_sent
         self._broker_id = MASTER_ID
         self._has_room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -214,6 +217,8 @@ class QueueWork:
         flags = SUSPEND_BIT
         if commit_offset > 0 and self._broker_id == MASTER_ID:
             flags |= COMMIT_BIT
+        if self._is_subscription_sent:
+            flags |= SUBSCRIPTION_BIT
         header = PullMessage(
             consumer_group=self._group,
             topic=self.queue.topic,
@@ -223,6 +228,7 @@ class QueueWork:
             system_flag=flags,
             commit_offset=max(commit_offset, 0),
             suspend_timeout_ms=int(HOLD_S * 1000),
+            subscription=subscription.expression if self._is_subscription_sent else None,
             subscription_version=subscription.version,
             expression_type=subscription.expression_type or TAG_EXPRESSION,
             target_broker_name=self.queue.broker_name,

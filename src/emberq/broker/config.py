@@ -104,6 +104,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     revive_queue_num: int = 8
     rocketmq_home: str | None = None
     server_channel_max_idle_time_seconds: int = 120
+    server_load_balancer_enable: bool = True
     server_socket_backlog: int = 1024
     short_polling_time_mills: int = 1_000
     slave_read_enable: bool = False

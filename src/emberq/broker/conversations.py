@@ -21,6 +21,7 @@ from emberq.broker.delayed_delivery import DelayedDelivery
 from emberq.broker.departures import Departures
 from emberq.broker.filters.choice import FilterChoice
 from emberq.broker.filters.sql import compile_sql
+from emberq.broker.handlers.assignments import AssignmentHandlers
 from emberq.broker.handlers.client_calls import ClientCallHandlers
 from emberq.broker.handlers.connection_lists import ConnectionListHandlers
 from emberq.broker.handlers.group_queries import GroupQueryHandlers
@@ -34,6 +35,8 @@ from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
+from emberq.broker.request_modes import RequestModes
+from emberq.broker.topic_routes import TopicRoutes
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import pack_host, pack_ip
 from emberq.record.message_id import UniqueKeyGenerator
@@ -201,4 +204,25 @@ def add_clients(broker: BrokerParts) -> None:
         topics=broker.topics,
         min_offset=broker.store.min_offset,
         broker_address=broker.addresses.main,
+    ).add_to(broker.registry)
+    _add_assignments(broker)
+
+
+def _add_assignments(broker: BrokerParts) -> None:
+    file, persistence = broker.files.request_modes, broker.persistence
+    modes = RequestModes(file.load())
+    changed = persistence.add("request_modes", file, modes.table)
+
+    async def save() -> None:
+        changed()
+        await persistence.save_now("request_modes")
+
+    AssignmentHandlers(
+        consumers=broker.consumers,
+        topics=broker.topics,
+        groups=broker.groups,
+        find_route=TopicRoutes(broker.registration.route_of, steady_ms).find,
+        modes=modes,
+        save_modes=save,
+        config=broker.config,
     ).add_to(broker.registry)

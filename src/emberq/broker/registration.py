@@ -12,6 +12,7 @@ from emberq.broker.config import BrokerConfig
 from emberq.broker.topics import Topics
 from emberq.errors import ProtocolError, RemotingError
 from emberq.model.data_version import DataVersion
+from emberq.model.route import TopicRoute
 from emberq.model.topic import READ_WRITE, TopicConfig
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.registration import (
@@ -25,6 +26,7 @@ from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import Command, new_request
 from emberq.protocol.header_fields import Header, from_fields, to_fields
 from emberq.protocol.headers.nameserver import (
+    GetRouteInfoByTopic,
     QueryDataVersion,
     QueryDataVersionResponse,
     RegisterBroker,
@@ -47,6 +49,7 @@ FIRST_PERIOD_S = 10.0
 RETRY_FIRST_S = 1.0
 RETRY_DOUBLINGS_MAX = 10
 UNREGISTER_MAX_S = 3.0
+QUESTION_MAX_S = 3.0
 # One line per name server and this long, however often it fails.
 FAILURE_LOG_INTERVAL_S = 60.0
 # An order of a tool is answered when name servers know of it, or after this.
@@ -103,6 +106,15 @@ class Registration:
             _, unfinished = await asyncio.wait(waiting, timeout=SETTLE_MAX_S)
             for wait in unfinished:
                 wait.cancel()
+
+    async def route_of(self, topic: str) -> TopicRoute | None:
+        """Where a topic is, as the first name server says that answers; None: nobody knows."""
+        request = GetRouteInfoByTopic(topic=topic)
+        for link in self._links:
+            response = await link.ask(_request(request))
+            if response is not None and response.code == ResponseCode.SUCCESS:
+                return decode_body(TopicRoute, response.body)
+        return None
 
     async def close(self) -> None:
         """Leave all name servers, as far as they can be reached."""
@@ -220,6 +232,16 @@ class _Link:
         else:
             self._changed.add(name)
         self._wake.set()
+
+    async def ask(self, request: Command) -> Command | None:
+        """An answer to something else than our registration; None: there is none to be had."""
+        if self._connection is None or self._connection.is_closed:
+            return None
+        try:
+            return await self._connection.call(request, QUESTION_MAX_S)
+        except RemotingError as error:
+            log.warning("question_failed name_server=%s reason=%s", self._address, error)
+            return None
 
     async def close(self) -> None:
         if self._task is not None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from emberq.model.topic import TopicConfig
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command
+from emberq.testing.local_nameserver import run_name_server
 from tests.integration.broker.running import RawClient, broker, clients
 from tests.support.waiting import until
 
@@ -169,3 +171,29 @@ async def test_a_groups_sql_filter_lives_as_long_as_its_members(tmp_path: Path) 
         await until(lambda: kept.is_dead)
 
     assert b"a > 5" in (tmp_path / "store/config/consumerFilter.json").read_bytes()
+
+
+async def test_a_consumer_may_let_the_broker_share_out_the_queues(tmp_path: Path) -> None:
+    question = {
+        "topic": "T",
+        "consumerGroup": "G",
+        "clientId": "b",
+        "strategyName": "AVG",
+        "messageModel": "CLUSTERING",
+    }
+    with run_name_server(tmp_path / "names") as names:
+        async with (
+            broker(tmp_path, namesrvAddr=names.address) as running,
+            clients(running, "a", "b") as (a, b),
+        ):
+            running.topics.put(TopicConfig(name="T", read_queue_count=3))
+            await running.registration.settle()
+            await a.beat("G", "T")
+            await b.beat("G", "T")
+
+            told = await b.ask(RequestCode.QUERY_ASSIGNMENT, body=json.dumps(question).encode())
+
+    queue = {"brokerName": "brk", "queueId": 2, "topic": "T"}
+    assert json.loads(told.body) == {
+        "messageQueueAssignments": [{"messageQueue": queue, "mode": "PULL"}]
+    }

@@ -108,7 +108,7 @@ def test_a_stop_answers_everybody() -> None:
     assert [is_last for _, is_last in bench.replayed] == [True] * 3
 
 
-def test_a_failure_ends_one_pull_and_no_other() -> None:
+async def test_a_failure_ends_one_pull_and_no_other() -> None:
     bench = Bench()
     first, second = bench.hold(), bench.hold()
 
@@ -120,7 +120,7 @@ def test_a_failure_ends_one_pull_and_no_other() -> None:
     bench.polling._replay = replay
     bench.grow(6)
 
-    assert bench.replayed == [(second, False)]
+    await until(lambda: bench.replayed == [(second, False)])
     assert len(bench.held) == 0
 
 

@@ -24,6 +24,7 @@ hosts = st.binary(min_size=8, max_size=8).map(PackedHost)
 hosts_of_any_kind = st.sampled_from((8, 20)).flatmap(
     lambda size: st.binary(min_size=size, max_size=size).map(PackedHost)
 )
+IPV4 = PackedHost(bytes(8))
 texts = st.text(max_size=40)
 topics = st.text("abcÄ世#_%", min_size=1, max_size=20)
 # Bytes that are nearly properties.
@@ -177,6 +178,41 @@ def test_index_entries_and_slots_are_equal(
 )
 def test_the_same_entries_are_chosen(entries: list[tuple[int, int, int]], limits: Any) -> None:
     both("choose_entries", b"".join(ENTRY.pack(*entry) for entry in entries), *limits)
+
+
+@given(
+    st.lists(st.binary(max_size=30), min_size=1, max_size=4),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 600), st.integers(0, 7)), max_size=2),
+    st.integers(-40, 40),
+    st.sampled_from((0, 1)),
+)
+def test_the_same_records_are_believed(
+    bodies: list[bytes],
+    is_crc_checked: bool,
+    flips: list[tuple[int, int]],
+    cut: int,
+    queue_id: int,
+) -> None:
+    topic = topic_part("T")
+    assert topic is not None
+    content, run = b"", []
+    for number, body in enumerate(bodies):
+        place = 1_000 + len(content)
+        record = PURE.encode_common_record(
+            topic, body, b"a\x01b", 0, 0, number, place, 0, 0, IPV4, 0, IPV4, 0, 0
+        )
+        run.append((number, place, len(record)))
+        content += record
+    damaged = bytearray(content)
+    for position, bit in flips:
+        if position < len(damaged):
+            damaged[position] ^= 1 << bit
+    size = len(damaged) + min(cut, 0)
+    given_bytes = memoryview(bytes(damaged[:size]) + bytes(max(cut, 0)))
+    both("are_records_of", given_bytes, run, queue_id, topic, is_crc_checked)
+    if not flips and cut >= 0 and queue_id == 0:
+        assert PURE.are_records_of(given_bytes, run, queue_id, topic, is_crc_checked)
 
 
 @given(properties, st.integers(0, 5), st.integers(0, 5))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from emberq.kernel import batch, index_entries, key_hashes, queue_entries, scan
+from emberq.kernel import batch, index_entries, key_hashes, queue_entries, run_check, scan
 from emberq.record import encode
 
 try:
@@ -14,6 +14,7 @@ except ImportError:
     _compiled = None  # type: ignore[assignment]
 
 PURE: Any = SimpleNamespace(
+    are_records_of=run_check.are_records_of,
     chain_entries=index_entries.chain_entries,
     choose_entries=queue_entries.choose_entries,
     encode_common_record=encode.encode_common_record,

@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "TWIN",
+    "are_records_of",
     "chain_entries",
     "choose_entries",
     "encode_common_record",
@@ -27,7 +28,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 1
+INTERFACE = 2
 
 
 def _chosen() -> str:
@@ -50,10 +51,12 @@ if TWIN == PURE:
     from emberq.kernel.index_entries import chain_entries
     from emberq.kernel.key_hashes import hash_into, index_hashes
     from emberq.kernel.queue_entries import choose_entries
+    from emberq.kernel.run_check import are_records_of
     from emberq.kernel.scan import indexed_properties, scan_records
     from emberq.record.encode import encode_common_record
 else:
     from emberq.kernel.compiled import (
+        are_records_of,
         chain_entries,
         choose_entries,
         encode_common_record,

@@ -5,6 +5,7 @@ from emberq.kernel.index_entries import chain_entries as chain_entries
 from emberq.kernel.key_hashes import hash_into as hash_into
 from emberq.kernel.key_hashes import index_hashes as index_hashes
 from emberq.kernel.queue_entries import choose_entries as choose_entries
+from emberq.kernel.run_check import are_records_of as are_records_of
 from emberq.kernel.scan import indexed_properties as indexed_properties
 from emberq.kernel.scan import scan_records as scan_records
 from emberq.record.encode import encode_common_record as encode_common_record

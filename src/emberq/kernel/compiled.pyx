@@ -116,7 +116,7 @@ cdef extern from "Python.h":
 
 emberq_crc_prepare()
 
-INTERFACE = 1  # as in `emberq.kernel`
+INTERFACE = 2  # as in `emberq.kernel`
 
 
 # Records
@@ -535,6 +535,53 @@ def choose_entries(
                 size_left -= size
         at += QUEUE_ENTRY_SIZE
     return wanted, next_offset, was_removed
+
+
+def are_records_of(
+    object content, list run not None, int32_t queue_id, bytes topic not None, bint is_crc_checked
+):
+    cdef Py_buffer buffer
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef const uint8_t *stop
+    cdef const uint8_t *topic_at
+    cdef const uint8_t *name = <const uint8_t *>PyBytes_AS_STRING(topic)
+    cdef Py_ssize_t name_size = PyBytes_GET_SIZE(topic)
+    cdef int64_t queue_offset, log_offset, size, body_size
+    cdef uint32_t crc
+    PyObject_GetBuffer(content, &buffer, PyBUF_SIMPLE)
+    try:
+        at = <const uint8_t *>buffer.buf
+        stop = at + buffer.len
+        for queue_offset, log_offset, size in run:
+            if size < PREFIX_SIZE or size > stop - at:
+                return False
+            end = at + size
+            if (
+                <int32_t>emberq_get32(at) != size
+                or emberq_get32(at + 4) != MAGIC_V1
+                or <int32_t>emberq_get32(at + 12) != queue_id
+                or <int64_t>emberq_get64(at + 20) != queue_offset
+                or <int64_t>emberq_get64(at + 28) != log_offset
+                or <int32_t>emberq_get32(at + 36) & HOSTS_IPV6_MASK
+            ):
+                return False
+            body_size = <int32_t>emberq_get32(at + 84)
+            if body_size < 0 or PREFIX_SIZE + body_size + name_size + 2 > size:
+                return False
+            topic_at = at + PREFIX_SIZE + body_size
+            if memcmp(topic_at, name, name_size) != 0:
+                return False
+            if emberq_get16(topic_at + name_size) != end - topic_at - name_size - 2:
+                return False
+            if is_crc_checked and body_size:
+                crc = emberq_crc(at + PREFIX_SIZE, body_size) & 0x7FFFFFFF
+                if crc != emberq_get32(at + 8):
+                    return False
+            at = end
+    finally:
+        PyBuffer_Release(&buffer)
+    return True
 
 
 # Walking the log

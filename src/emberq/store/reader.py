@@ -6,10 +6,11 @@ with its queue entry and its checksum first; a damaged message is skipped and re
 
 import logging
 from collections.abc import Callable, Collection
+from operator import itemgetter
 
 from msgspec import Struct
 
-from emberq.kernel import choose_entries
+from emberq.kernel import are_records_of, choose_entries
 from emberq.kernel.queue_entries import EntryFilter, Wanted
 from emberq.record.layout import SIZE_AND_MAGIC, BytesLike
 from emberq.store.commit_log import CommitLog
@@ -27,6 +28,7 @@ RecordFilter = Callable[[BytesLike], bool]
 # Entries looked at in one read, whatever the filter: 16,000 bytes of them, as official brokers do.
 SCAN_ENTRIES_MIN = 800
 _TAG_MASK = 0xFFFFFFFF
+_SIZE = itemgetter(2)  # of what is wanted
 _FOUND = ReadStatus.FOUND
 _NO_MATCH, _REMOVING = ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING
 # Damaged messages that are remembered, so that the log names each but once.
@@ -110,7 +112,9 @@ class QueueReader:
         if outside is not None or queue is None:
             return outside
         is_ours = queue.is_in_memory(offset)
-        count = max(limits.scan_max, limits.count_max)
+        count = max(1, limits.count_max)
+        if accepts is not None or accepts_record is not None:
+            count = max(count, limits.scan_max)
         content = (queue.entries_from_disk if may_wait else queue.entries)(offset, count)
         if content is None:
             return None
@@ -230,6 +234,13 @@ class QueueReader:
                 return None
             start = run[0][1]
             is_crc_checked = start < self.verified_from
+            topic = queue.topic_part
+            if topic is not None and are_records_of(
+                content, run, queue.queue_id, topic, is_crc_checked
+            ):
+                parts.append(content)
+                intact += run
+                continue
             good: list[Wanted] = []
             for message in run:
                 queue_offset, log_offset, size = message
@@ -315,8 +326,21 @@ class QueueReader:
         return parts
 
 
+def _is_one_run(wanted: list[Wanted]) -> bool:
+    """Whether messages lie back to back, none of them hard to believe."""
+    if not wanted:
+        return False
+    _, log_offset, size = wanted[-1]
+    total: int = sum(map(_SIZE, wanted))
+    return log_offset + size - wanted[0][1] == total <= SIZE_BELIEVED_MAX_BYTES
+
+
 def _ranges(wanted: list[Wanted]) -> list[tuple[int, int]]:
     """Log offsets and sizes, one for messages that lie back to back."""
+    if _is_one_run(wanted):
+        _, log_offset, size = wanted[-1]
+        start = wanted[0][1]
+        return [(start, log_offset + size - start)]
     ranges: list[tuple[int, int]] = []
     start = end = -1
     for _, log_offset, size in wanted:
@@ -332,6 +356,8 @@ def _ranges(wanted: list[Wanted]) -> list[tuple[int, int]]:
 
 def _runs(wanted: list[Wanted]) -> list[list[Wanted]]:
     """Messages that lie back to back; one whose size is hard to believe is a run of its own."""
+    if _is_one_run(wanted):
+        return [wanted[:]]
     runs: list[list[Wanted]] = []
     end = -1
     for message in wanted:

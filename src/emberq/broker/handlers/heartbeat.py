@@ -120,12 +120,13 @@ class HeartbeatHandlers:
         for consumer in beat.consumers:
             if not self._is_allowed(consumer):
                 continue
+            group = self._register(consumer, client, has_subscriptions=_has_subscriptions(beat))
+            if group is None:
+                continue
+            seen.append(group)
             if self._fingerprints.get(consumer.group, beat.fingerprint) != beat.fingerprint:
                 is_changed = True
             self._note_fingerprint(consumer.group, beat.fingerprint)
-            group = self._register(consumer, client, has_subscriptions=_has_subscriptions(beat))
-            if group is not None:
-                seen.append(group)
         now = self._steady_ms()
         for producer in beat.producers:
             self._producers.register(producer.group, client, now)

@@ -45,3 +45,13 @@ async def test_unlocked_and_expired_queues_go_to_whoever_asks_next() -> None:
     assert await locking.lock("b", 0, 1) == [0]
     locking.now_ms = 60_001
     assert await locking.lock("b", 0, 1) == [0, 1]
+
+
+async def test_names_that_nobody_can_have_are_refused() -> None:
+    locking = Locking()
+    queue = {"topic": "T" * 256, "brokerName": "brk", "queueId": 0}
+    body = json.dumps({"consumerGroup": "G", "clientId": "a", "mqSet": [queue]}).encode()
+
+    answer = await ask(locking.registry, Peer(), RequestCode.LOCK_BATCH_MQ, body=body)
+
+    assert answer.code == 1

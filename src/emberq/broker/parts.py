@@ -120,6 +120,7 @@ def broker_parts(
         persistence.mark("topics")
     topics.on_change(registration.topics_changed)
     _follow_settings(settings, topics, store)
+    settings.on_change(registration.config_changed)
     return BrokerParts(
         addresses=addresses,
         settings=settings,

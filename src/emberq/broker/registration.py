@@ -72,16 +72,19 @@ class Registration:
         self._tls = tls
         self._endpoint = Endpoint()
         self._full: tuple[tuple[DataVersion, int, bool], bytes] | None = None
-        self._links = [_Link(address, self) for address in config().name_servers]
+        self._links = {address: _Link(address, self) for address in config().name_servers}
+        self._is_started = False
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Register everywhere at once; returns when that was tried, and goes on trying."""
+        self._is_started = True
         if not self._links:
             log.warning("no_name_server reason=namesrvAddr is not set; clients will not find us")
             return
-        for link in self._links:
+        for link in self._links.values():
             link.start()
-        tries = [asyncio.ensure_future(link.was_tried.wait()) for link in self._links]
+        tries = [asyncio.ensure_future(link.was_tried.wait()) for link in self._links.values()]
         _, missing = await asyncio.wait(
             tries, timeout=FIRST_ROUND_MAX_S, return_when=asyncio.FIRST_COMPLETED
         )
@@ -92,14 +95,28 @@ class Registration:
 
     def topics_changed(self, name: str | None) -> None:
         """Tell every name server soon: changes of one turn of the loop go together."""
-        for link in self._links:
+        for link in self._links.values():
             link.want(name)
+
+    def config_changed(self, config: BrokerConfig) -> None:
+        """Register with name servers that are new in the configuration, leave those that are not
+        in it any more."""
+        wanted = config.name_servers
+        for address in [known for known in self._links if known not in wanted]:
+            task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        for address in wanted:
+            if address not in self._links:
+                self._links[address] = _Link(address, self)
+                if self._is_started:
+                    self._links[address].start()
 
     async def settle(self) -> None:
         """Return when every name server that can be reached knows all changes so far."""
         waiting = [
             asyncio.ensure_future(link.is_settled.wait())
-            for link in self._links
+            for link in self._links.values()
             if link.is_reachable
         ]
         if waiting:
@@ -110,7 +127,7 @@ class Registration:
     async def route_of(self, topic: str) -> TopicRoute | None:
         """Where a topic is, as the first name server says that answers; None: nobody knows."""
         request = GetRouteInfoByTopic(topic=topic)
-        for link in self._links:
+        for link in list(self._links.values()):
             response = await link.ask(_request(request))
             if response is not None and response.code == ResponseCode.SUCCESS:
                 return decode_body(TopicRoute, response.body)
@@ -118,7 +135,7 @@ class Registration:
 
     async def close(self) -> None:
         """Leave all name servers, as far as they can be reached."""
-        await asyncio.gather(*(link.close() for link in self._links))
+        await asyncio.gather(*(link.close() for link in self._links.values()), *self._leaving)
 
     # What the links send
 

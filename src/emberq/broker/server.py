@@ -76,6 +76,14 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
         running.callback(broker.closings.clear)  # from now on we leave, not the clients
         running.push_async_callback(broker.registration.close)
         await broker.registration.start()
+        log.info(
+            "broker_started name=%s address=%s store=%s topics=%d groups=%d",
+            config.broker_name,
+            addresses.main,
+            settings.store.root,
+            len(broker.topics.all()),
+            len(broker.groups.all()),
+        )
         yield broker
 
 

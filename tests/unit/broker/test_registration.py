@@ -294,6 +294,22 @@ async def test_a_silent_name_server_does_not_hold_up_the_start(
             await broker.registration.settle()
 
 
+async def test_name_servers_come_and_go_with_the_configuration() -> None:
+    async with (
+        name_server() as old,
+        name_server() as kept,
+        name_server() as new,
+        Broker(old.address, kept.address) as broker,
+    ):
+        broker.config = replace(broker.config, namesrv_addr=f"{kept.address};{new.address}")
+        broker.registration.config_changed(broker.config)
+        await until(lambda: new.tables and old.codes[-1] == RequestCode.UNREGISTER_BROKER)
+
+        assert kept.codes == [RequestCode.REGISTER_BROKER]
+
+    assert new.codes == [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER]
+
+
 async def test_a_broker_without_name_servers_runs() -> None:
     async with Broker() as broker:
         broker.topics.create_for_send("orders", "TBW102", 4)

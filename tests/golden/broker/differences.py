@@ -8,10 +8,10 @@ BROKEN_EXPRESSIONS = (
     *("a = 1; b = 2", "ä = 1"),
 )
 NOT_OFFERED = "not offered, so answered as a code that nobody knows"
-# Timers, RocksDB, assignment by brokers, static topics, replication, limits on cold reads, users,
+# Timers, RocksDB, static topics, replication, limits on cold reads, users,
 # pop and lite topics.
 CODES_NOT_OFFERED = (
-    *(60, 61, 323, 354, 355, 400, 401, 402, 513, 905, 906, 908, 2001, 2002, 2003, 2004),
+    *(60, 61, 323, 354, 355, 513, 905, 906, 908, 2001, 2002, 2003, 2004),
     *(3001, 3005, 5001, 200055, 200056, 200070, 200074),
 )
 REFUSED_VALUE = "a value that cannot be read is refused, not passed over"

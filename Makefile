@@ -1,5 +1,6 @@
 # Every target makes or completes .venv from the locks of the layers it needs (tools/setup.py).
-# A machine needs Python 3.11+ and make; only the interop tests need more (a JDK and Maven).
+# A machine needs Python 3.11+ and make; only the interop tests need more (a JDK and Maven, and
+# Go and Node for their clients).
 
 PYTHON ?= python3
 LAYERS ?= server dev

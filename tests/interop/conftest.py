@@ -1,7 +1,7 @@
 """Fixtures of the tests with official software: a cluster per line, stopped whatever happens."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,10 @@ from tests.interop.harness.artifacts import (
     server_jars,
 )
 from tests.interop.harness.cluster import Cluster, start_cluster
+from tests.interop.harness.foreign_programs import missing_tool
 from tests.interop.harness.processes import running_processes
+from tests.interop.harness.scenario_client import LANGUAGES, ClientPair, start_pair
+from tests.interop.harness.sites import Sites, start_sites
 
 LOG_LINES_MAX = 15
 # Written on every start of a tool or client that has no access control configured.
@@ -26,9 +29,12 @@ HARMLESS = "acl isn't be enabled"
 @pytest.fixture(scope="session")
 def official_artifacts() -> None:
     """Java, Maven and the official jars; without them skip, or on CI fail."""
-    reason = unavailable_reason()
-    if reason is None:
-        return
+    if reason := unavailable_reason():
+        skip_or_fail(reason)
+
+
+def skip_or_fail(reason: str) -> None:
+    """A check that silently does not run is none, so on CI it fails."""
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(f"interop tests must run on CI: {reason}", pytrace=False)
     pytest.skip(reason)
@@ -47,15 +53,54 @@ def unavailable_reason() -> str | None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Download before the first test: it takes longer than a test may."""
+    """Download and build before the first test: it takes longer than a test may."""
     is_wanted = any("official_artifacts" in getattr(i, "fixturenames", ()) for i in session.items)
     if not is_wanted or session.config.option.collectonly or missing_tools():
         return
-    if not all(is_resolved(line) for line in LINES):
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line("resolving the official artifacts (once, by Maven) ...")
-        unavailable_reason()  # the fixture reports what went wrong
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not all(is_resolved(line) for line in LINES):
+        reporter.write_line("resolving the official artifacts (once, by Maven) ...")
+    unavailable_reason()  # the fixture reports what went wrong
+    languages = {
+        item.callspec.params.get("language") for item in session.items if hasattr(item, "callspec")
+    }
+    if reporter is not None and languages & {"go", "node"}:
+        reporter.write_line("preparing the Go and Node clients (minutes at the first time) ...")
+    for name in languages & {"go", "node"}:
+        language_trouble(name)
+
+
+def language_trouble(name: str) -> str | None:
+    """Why the programs of a language cannot run here; builds them if they can."""
+    if missing := missing_tool(*LANGUAGES[name].tools):
+        return missing
+    try:
+        LANGUAGES[name].prepare()
+    except ArtifactsUnavailable as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture(scope="session")
+def pairs(
+    sites: Sites, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], ClientPair]]:
+    """Programs of a language on both sites. The one used last goes on running, no other."""
+    started: dict[str, ClientPair] = {}
+
+    def pair(language: str) -> ClientPair:
+        if trouble := language_trouble(language):
+            skip_or_fail(trouble)
+        for other in set(started) - {language}:  # two cores are few
+            started.pop(other).kill()
+        if language not in started:
+            home = tmp_path_factory.mktemp(f"client-{language}-")
+            started[language] = start_pair(LANGUAGES[language], sites, home)
+        return started[language]
+
+    yield pair
+    for running in started.values():
+        running.kill()
 
 
 @pytest.fixture(scope="session", params=LINES, ids=lambda line: str(line.name))
@@ -66,10 +111,21 @@ def line(request: pytest.FixtureRequest, official_artifacts: None) -> Line:
 
 @pytest.fixture(scope="session")
 def cluster(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    home = tmp_path_factory.mktemp(f"cluster-{line.name}-")
     try:
-        yield start_cluster(line, tmp_path_factory.mktemp(f"cluster-{line.name}-"))
+        yield start_cluster(line, home)
     finally:
-        stop_everything()
+        stop_everything(home)
+
+
+@pytest.fixture(scope="session")
+def sites(official_artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    """A broker of ours and an official one, each with a name server of its own."""
+    home = tmp_path_factory.mktemp("sites-")
+    try:
+        yield start_sites(home)
+    finally:
+        stop_everything(home)
 
 
 @pytest.fixture
@@ -77,9 +133,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def stop_everything() -> None:
+def stop_everything(under: Path | None = None) -> None:
+    """End what the harness started, or what it started in a folder."""
     for process in running_processes():
-        process.kill()
+        if under is None or (process.home and process.home.is_relative_to(under)):
+            process.kill()
 
 
 def pytest_sessionfinish() -> None:

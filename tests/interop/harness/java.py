@@ -20,6 +20,10 @@ OPTIONS = (
     *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
     *("-Dfile.encoding=UTF-8", "-Djava.net.preferIPv4Stack=true"),
 )
+SCENARIO_CLASSES = (
+    *("ScenarioShell", "Clients", "SendScenarios", "PushScenarios", "PullScenarios"),
+    *("RetryScenarios", "LoadScenario"),
+)
 EMPTY_LOGBACK = '<configuration><root level="OFF"/></configuration>\n'
 
 
@@ -51,6 +55,12 @@ def client_class_path(line: Line) -> list[Path]:
     """Our producers and consumers with the line's client."""
     jars = client_jars(line)
     return [_compiled(line, "client", jars, ("Producer", "PushConsumer", "StoreShell")), jars]
+
+
+def scenario_class_path(line: Line) -> list[Path]:
+    """Our scenarios with the line's client."""
+    jars = client_jars(line)
+    return [_compiled(line, "scenarios", jars, SCENARIO_CLASSES), jars]
 
 
 def admin_class_path(line: Line) -> list[Path]:

@@ -1,6 +1,7 @@
 """Name servers and brokers under test, official ones and ours, each in a home of its own."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,13 +68,12 @@ def _name_server_file(home: Path, port: int, **config: str) -> Path:
 
 @dataclass
 class Broker:
-    """An official broker that can be killed and started again with the same address and store."""
+    """A broker that can be killed and started again with the same address and store."""
 
-    line: Line
     name: str
     home: Path
-    name_servers: list[NameServer]
     port: int
+    start: Callable[[], TestProcess]
     process: TestProcess
 
     @property
@@ -81,7 +81,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start_again(self) -> None:
-        self.process = _broker_process(self.line, self.name, self.home)
+        self.process = self.start()
 
     def wait_for_boot(self) -> None:
         self.process.wait_for_line(rf"The broker\[{self.name}, .*boot success", BOOT_TIMEOUT_S)
@@ -104,6 +104,40 @@ def start_official_broker(
     """A broker on `home/store`, on a port of its own or the given one of `broker_port`."""
     prepare_home(home)
     port = port or broker_port()
+    _broker_file(name, home, name_servers, port, config)
+
+    def start() -> TestProcess:
+        command = java_command(
+            *("org.apache.rocketmq.broker.BrokerStartup", "-c", f"{home}/broker.conf"),
+            class_path=[server_jars(line)],
+            home=home,
+            heap_mb=256,
+            options=("-XX:MaxDirectMemorySize=512m",),
+        )
+        return TestProcess(f"official broker {line.server_version} {name}", command, home)
+
+    return Broker(name, home, port, start, start())
+
+
+def start_emberq_broker(
+    name: str, home: Path, name_servers: list[NameServer], **config: str
+) -> Broker:
+    """One of ours with the settings of `start_official_broker`."""
+    home.mkdir(parents=True, exist_ok=True)
+    port = broker_port()
+    _broker_file(name, home, name_servers, port, config)
+
+    def start() -> TestProcess:
+        command = [sys.executable, "-m", "emberq", "broker", "-c", f"{home}/broker.conf"]
+        environment = {"HOME": str(home), "ROCKETMQ_HOME": str(home)}
+        return TestProcess(f"EmberQ broker {name}", command, home, environment)
+
+    return Broker(name, home, port, start, start())
+
+
+def _broker_file(
+    name: str, home: Path, name_servers: list[NameServer], port: int, config: dict[str, str]
+) -> None:
     settings = {
         "brokerClusterName": CLUSTER,
         "brokerName": name,
@@ -124,16 +158,3 @@ def start_official_broker(
     (home / "broker.conf").write_text(
         "".join(f"{key}={value}\n" for key, value in (settings | config).items())
     )
-    process = _broker_process(line, name, home)
-    return Broker(line, name, home, name_servers, port, process)
-
-
-def _broker_process(line: Line, name: str, home: Path) -> TestProcess:
-    command = java_command(
-        *("org.apache.rocketmq.broker.BrokerStartup", "-c", f"{home}/broker.conf"),
-        class_path=[server_jars(line)],
-        home=home,
-        heap_mb=256,
-        options=("-XX:MaxDirectMemorySize=512m",),
-    )
-    return TestProcess(f"official broker {line.server_version} {name}", command, home)

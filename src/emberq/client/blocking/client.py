@@ -1,0 +1,218 @@
+"""The blocking client and its producer: same names and arguments as in `emberq.aio`."""
+
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from emberq.client.aio import client as aio_client
+from emberq.client.aio import producer as aio_producer
+from emberq.client.aio.client import ClientHealth
+from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S, Selector
+from emberq.client.blocking.loop_thread import LoopThread
+from emberq.client.core.message import Delay, Message, SendResult
+from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, Compression
+from emberq.client.credentials import Credentials
+from emberq.client.settings import ClientSettings
+from emberq.model.queue import MessageQueue
+from emberq.model.system_topics import DEFAULT_TOPIC
+
+
+class Client:
+    """Connections that producers and consumers may share. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        name_server: str | Sequence[str] | None = None,
+        *,
+        credentials: Credentials | None = None,
+        tls: bool | ssl.SSLContext = False,
+        namespace: str | None = None,
+        namespace_v2: str | None = None,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        client_ip: str | None = None,
+        is_vip_channel: bool = False,
+        settings: ClientSettings | None = None,
+    ) -> None:
+        self.thread = LoopThread()
+        self.aio = aio_client.Client(
+            name_server,
+            credentials=credentials,
+            tls=tls,
+            namespace=namespace,
+            namespace_v2=namespace_v2,
+            instance_name=instance_name,
+            unit_name=unit_name,
+            client_ip=client_ip,
+            is_vip_channel=is_vip_channel,
+            settings=settings,
+        )
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """`rocketmq://access:secret@host1:9876,host2:9876/namespace?tls=1`."""
+        made = cls.__new__(cls)
+        made.thread = LoopThread()
+        made.aio = aio_client.Client.from_url(url, **options)
+        return made
+
+    def start(self) -> None:
+        """Begin; a second call does nothing. Raises NoNameServer."""
+        self.thread.run(self.aio.start())
+
+    def close(self) -> None:
+        """Stop everything; producers and consumers that use it should be closed before."""
+        self.thread.run(self.aio.close())
+        self.thread.stop()
+
+    def health(self) -> ClientHealth:
+        return self.aio.health()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Producer:
+    """Sends messages of one group. Use it as `with Producer("group") as producer:`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        client: Client | None = None,
+        name_server: str | Sequence[str] | None = None,
+        codec: Any = bytes,
+        send_timeout: float | timedelta = SEND_TIMEOUT_S,
+        attempt_timeout: float | timedelta | None = None,
+        retries: int = RETRIES,
+        compression: Compression | None = None,
+        message_size_max: int = MESSAGE_SIZE_MAX_BYTES,
+        is_latency_aware: bool = False,
+        is_weak_storage_retried: bool = False,
+        template_topic: str = DEFAULT_TOPIC,
+        new_topic_queues: int = 4,
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> None:
+        """The arguments are those of `emberq.aio.Producer`."""
+        self.client = client or Client(name_server)
+        self._is_client_ours = client is None
+        self._thread = self.client.thread
+        self.aio = aio_producer.Producer(
+            group,
+            client=self.client.aio,
+            codec=codec,
+            send_timeout=send_timeout,
+            attempt_timeout=attempt_timeout,
+            retries=retries,
+            compression=compression,
+            message_size_max=message_size_max,
+            is_latency_aware=is_latency_aware,
+            is_weak_storage_retried=is_weak_storage_retried,
+            template_topic=template_topic,
+            new_topic_queues=new_topic_queues,
+            in_flight_max=in_flight_max,
+        )
+
+    def start(self) -> None:
+        """Raises NoNameServer, ClientError."""
+        self._thread.run(self.aio.start())
+
+    def close(self) -> None:
+        """Wait for what is on its way, then leave."""
+        self._thread.run(self.aio.close())
+        if self._is_client_ours:
+            self.client.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        delay: Delay | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> SendResult:
+        """Send a message, or a body to a topic, and return where it went.
+
+        Raises:
+            MessageRefused, TopicNotFound, NoNameServer, BrokerError, SendFailed
+        """
+        return self.submit(
+            message,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            delay=delay,
+            ordering_key=ordering_key,
+            queue=queue,
+            selector=selector,
+            timeout=timeout,
+        ).result()
+
+    def submit(
+        self, message: Message | str, body: Any = None, **options: Any
+    ) -> "Future[SendResult]":
+        """Begin to send and return at once; the future has the result. Takes what `send` takes."""
+        return self._thread.submit(self.aio.send(message, body, **options))
+
+    def send_oneway(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        **options: Any,
+    ) -> None:
+        """Send without an answer: nobody will know whether it was stored."""
+        self._thread.run(
+            self.aio.send_oneway(message, body, queue=queue, selector=selector, **options)
+        )
+
+    def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> list[SendResult]:
+        """Send messages of one topic together, in as many requests as their sizes need."""
+        return self._thread.run(self.aio.send_batch(messages, queue=queue, timeout=timeout))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
+        return self._thread.run(self.aio.queues(topic))

@@ -1,0 +1,64 @@
+"""The public names, and that both clients offer the same."""
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import emberq
+import emberq.aio
+from emberq.client.blocking import client as blocking_client
+from emberq.client.blocking import consumers as blocking_consumers
+
+OWN = {"EmberqError", "__version__"}
+# The blocking producer's own: in asyncio a task does the same.
+BLOCKING_ONLY = {"submit"}
+PAIRS: list[tuple[type[Any], type[Any]]] = [
+    (emberq.aio.Client, blocking_client.Client),
+    (emberq.aio.Producer, blocking_client.Producer),
+    (emberq.aio.PushConsumer, blocking_consumers.PushConsumer),
+    (emberq.aio.PullConsumer, blocking_consumers.PullConsumer),
+]
+# What producers and consumers and their client say to each other.
+INTERNAL = {
+    *("add_consumer", "add_producer", "remove_consumer", "remove_producer", "spawn", "watch"),
+    *("broker_address", "call", "call_broker", "check_running", "publish_queues", "refresh_soon"),
+    *("request", "subscribe_queues", "unwrap", "wrap", "check_transaction", "enter", "leave"),
+    *("direct_answer", "give_up", "offsets_answer", "presence", "reset_offsets", "works"),
+    *("running_answer", "share_out_soon", "submit", "take", "committed", "is_ordered", "workers"),
+}
+
+
+def test_both_packages_export_the_same_names() -> None:
+    assert set(emberq.__all__) - OWN == set(emberq.aio.__all__)
+    for name in emberq.__all__:
+        assert getattr(emberq, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = emberq.Nothing
+
+
+@pytest.mark.parametrize(("for_loops", "for_threads"), PAIRS)
+def test_the_blocking_half_has_the_same_methods_and_arguments(
+    for_loops: type[Any], for_threads: type[Any]
+) -> None:
+    public = {name for name in vars(for_loops) if not name.startswith("_")} - INTERNAL
+    offered = {name for name in vars(for_threads) if not name.startswith("_")} - BLOCKING_ONLY
+    assert public <= offered | {"committed"}
+    for name in {"__init__", *public}:
+        one, other = vars(for_loops)[name], vars(for_threads)[name]
+        if callable(one):
+            assert _arguments(one) == _arguments(other), name
+
+
+def _arguments(function: Any) -> list[tuple[str, Any, Any]]:
+    parameters = inspect.signature(function).parameters.values()
+    return [(each.name, each.kind, each.default) for each in parameters]
+
+
+def test_importing_the_package_imports_no_client() -> None:
+    """Servers import it too."""
+    program = "import emberq, sys; sys.exit(any('client' in name for name in sys.modules))"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -25,7 +25,7 @@ SUFFIXES = {
     ".txt",
     ".xml",
 }
-MAY_PRINT = ("src/emberq/cli/", "src/emberq/testing/demo", "tools/", "benchmarks/")
+MAY_PRINT = ("examples/", "src/emberq/cli/", "src/emberq/testing/demo", "tools/", "benchmarks/")
 
 # Written in pieces, so that this file does not contain what it looks for.
 MACHINE_PATHS = re.compile("|".join(("/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/")))

@@ -1,8 +1,10 @@
 """The public names, and that both clients offer the same."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +37,12 @@ def test_both_packages_export_the_same_names() -> None:
     assert set(emberq.__all__) - OWN == set(emberq.aio.__all__)
     for name in emberq.__all__:
         assert getattr(emberq, name) is not None
+    stub = Path(emberq.__file__).with_name("__init__.pyi").read_text()
+    assert set(re.findall(r" as (\w+)$", stub, re.MULTILINE)) == set(emberq.__all__) - {
+        "__version__"
+    }
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = emberq.Nothing
+        getattr(emberq, "Nothing")  # noqa: B009 - a type checker knows better
 
 
 @pytest.mark.parametrize(("for_loops", "for_threads"), PAIRS)

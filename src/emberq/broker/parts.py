@@ -1,5 +1,6 @@
 """What a broker is made of. Only wiring sees it as a whole; handlers get the parts they use."""
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
@@ -26,6 +27,8 @@ from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.tls import TlsSettings, client_context
 from emberq.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
 
 FILTERS_SAVE_INTERVAL_S = 10.0
 
@@ -62,8 +65,12 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
         return self.settings.config
 
     def connection_closed(self, connection: Connection) -> None:
+        """Tell everybody; one that fails must not keep it from the others."""
         for listener in self.closings:
-            listener(connection)
+            try:
+                listener(connection)
+            except Exception:
+                log.exception("closing_failed peer=%s", connection.peer)
 
 
 def broker_parts(

@@ -130,7 +130,7 @@ class _SavedTable:
         covered = self.wanted
         try:
             cpu_s = await asyncio.to_thread(self._write_file, self.snapshot())
-        except OSError:
+        except Exception:
             self._not_before = self._clock() + RETRY_INTERVAL_S
             raise
         else:
@@ -162,3 +162,5 @@ async def _try_to_save(table: _SavedTable) -> None:
             table.file.path,
             error.strerror or error,
         )
+    except Exception:  # of our own making; the other tables and the next try must not suffer
+        log.exception("table_broken table=%s", table.name)

@@ -280,9 +280,9 @@ class _Link:
                 await self._register()
             except (RemotingError, ProtocolError) as error:
                 self._note_failure(error)
-                self._is_all_wanted = True
-                if self._connection is not None:
-                    self._connection.abort()
+            except Exception as error:  # a broker that stops registering is lost to its clients
+                log.exception("registration_broken name_server=%s", self._address)
+                self._note_failure(error)
             else:
                 if self._failures:
                     log.info("name_server_back name_server=%s", self._address)
@@ -362,6 +362,9 @@ class _Link:
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
+        self._is_all_wanted = True
+        if self._connection is not None:
+            self._connection.abort()
         now = asyncio.get_running_loop().time()
         if now - self._logged_at >= FAILURE_LOG_INTERVAL_S:
             self._logged_at = now

@@ -184,3 +184,22 @@ async def test_a_table_that_is_slow_to_write_is_written_less_often(tmp_path: Pat
     assert is_held_back
     assert stored(file) == 2
     await persistence.close()
+
+
+async def test_a_snapshot_that_fails_does_not_keep_the_other_tables_from_their_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> TopicTable:
+        raise KeyError("our bug")
+
+    persistence, table = Persistence(), Table()
+    mark_broken = persistence.add("broken", new_file(tmp_path / "a"), broken)
+    mark = persistence.add("topics", new_file(tmp_path / "b"), table.snapshot, interval_s=3_600)
+    table.counter = 1
+    mark_broken()
+    mark()
+
+    await persistence.close()
+
+    assert stored(new_file(tmp_path / "b")) == 1
+    assert "table_broken table=broken" in caplog.text

@@ -294,6 +294,19 @@ async def test_a_silent_name_server_does_not_hold_up_the_start(
             await broker.registration.settle()
 
 
+async def test_a_failure_of_our_own_does_not_end_registration(
+    quick: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with name_server() as server, Broker(server.address) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(Registration, "registration_of", lambda *_: 1 / 0)
+            broker.topics.new_version()
+            await until(lambda: "registration_broken" in caplog.text)
+        count = len(server.tables)
+
+        await until(lambda: len(server.tables) > count)
+
+
 async def test_name_servers_come_and_go_with_the_configuration() -> None:
     async with (
         name_server() as old,

@@ -126,11 +126,17 @@ class FrameDecoder:
             self._wanted = 4 + size
             self._gather(available)
             return None
+        end = start + 4 + size
         if available > 4 + size:
-            self._position = start + 4 + size
+            self._position = end
         else:
             self._chunk, self._position = b"", 0  # a read that is used up must not be held
-        return _parse(chunk, start, size, kind)
+        header_end = start + 8 + kind
+        if header_end > end or kind > HEADER_SIZE_MAX_BYTES:  # also every other encoding
+            return _parse(chunk, start, size, kind)
+        command = decode_json_header(chunk[start + 8 : header_end])
+        command.body = chunk[header_end:end]
+        return command
 
     def _gathered_frame(self) -> bytearray | None:
         """A frame that spans reads, once its last byte is here."""

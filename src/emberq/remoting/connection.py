@@ -68,6 +68,10 @@ class Connection(asyncio.Protocol):
         self._is_proxied = False
         self._outbox: FrameParts = []
         self._outbox_bytes = 0
+        # Below this a finished frame needs no other check: neither a frame nor a turn is too long.
+        self._corked_max_bytes = min(
+            self._limits.frame_size_max_bytes, self._limits.write_buffer_high_bytes
+        )
         self._is_corked = False
         self._is_flush_scheduled = False
         self._is_work_scheduled = False
@@ -213,6 +217,12 @@ class Connection(asyncio.Protocol):
         which must stay as they are until they are written."""
         if self.is_closed:
             return
+        if self._is_corked and type(response) is bytes:  # an answer of this turn, made to measure
+            size = self._outbox_bytes + len(response)
+            if size <= self._corked_max_bytes:
+                self._outbox.append(response)
+                self._outbox_bytes = size
+                return
         if self._is_write_paused and self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             self._drop_unread()
             return
@@ -351,6 +361,7 @@ class Connection(asyncio.Protocol):
         self._is_corked = True
         self.waited_ms = (self._loop.time() - self._received_at) * 1000
         deadline = time.perf_counter() + work_max_s
+        serve = self._endpoint.dispatcher.serve
         try:
             while not self._is_input_held:
                 command = self._decoder.next()
@@ -366,7 +377,7 @@ class Connection(asyncio.Protocol):
                 if command.flag & RESPONSE_BIT:
                     self._take_answer(command)
                 else:
-                    self._endpoint.dispatcher.serve(command, self)
+                    serve(command, self)
                 allowance -= _HEADER_WORK_BYTES + len(command.body)
                 if allowance < 0 or time.perf_counter() > deadline:
                     self._pause_reading()

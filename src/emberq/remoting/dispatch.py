@@ -54,7 +54,8 @@ class Dispatcher:
                     ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                     f" request type {command.code} not supported",
                 )
-            if entry.wait_max_ms is not None and connection.waited_ms > entry.wait_max_ms:
+            wait_max_ms = entry.wait_max_ms
+            if wait_max_ms is not None and connection.waited_ms > wait_max_ms:
                 raise self._late(connection.waited_ms)  # noqa: TRY301
             for hook in self._hooks:
                 hook.before(connection.peer, command)
@@ -64,7 +65,10 @@ class Dispatcher:
             result: Answer = entry.handle(command, connection)
         except Exception as error:
             result = _failure(command, connection, error)
-        self._reply(command, connection, result)
+        if self._hooks:
+            self._reply(command, connection, result)
+        elif result is not None and not command.flag & ONEWAY_BIT:
+            connection.send_answer(command, result)
 
     def answer_with(
         self, command: Command, connection: "Connection", make: Callable[[], Answer]

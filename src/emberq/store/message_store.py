@@ -70,7 +70,7 @@ class MessageStore:
         self._disk = disk or RealDisk()
         self._now_ms = now_ms
         self._tag_codes = tag_codes or TagCodes()
-        self._admission = Admission()
+        self._admission = self.admission = Admission()
         root = config.root
         self.log = CommitLog(
             self._disk, config.commit_log_folder, config.mapped_file_size_commit_log

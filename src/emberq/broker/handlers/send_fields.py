@@ -74,10 +74,11 @@ def read_send(fields: Mapping[str, str]) -> SendValues:
         reconsume_times = _small_number(text := fields.get("j", "0"))
         if reconsume_times is None:
             reconsume_times = _number("j", text, Int32)
-        for name in ("d", "l"):  # not needed here, but wrong is wrong
-            text = fields.get(name, "0")
-            if text not in _SMALL_NUMBERS:
-                _number(name, text, Int32)
+        # Not needed here, but wrong is wrong.
+        if (text := fields.get("d", "0")) not in _SMALL_NUMBERS:
+            _number("d", text, Int32)
+        if (text := fields.get("l", "0")) not in _SMALL_NUMBERS:
+            _number("l", text, Int32)
         is_batch = fields.get("m", "false")
         return (
             fields["b"],

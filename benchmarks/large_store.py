@@ -19,10 +19,11 @@ from msgspec import Struct
 
 from benchmarks import machine
 from benchmarks.process_facts import memory
+from emberq.record.batch import encode_batch_element
 from emberq.record.host import pack_host
 from emberq.record.properties import encode_properties
 from emberq.store.config import StoreConfig
-from emberq.store.message_store import MessageStore, NewMessage
+from emberq.store.message_store import MessageStore
 from emberq.store.reader import ReadLimits
 
 HOST = pack_host("127.0.0.1", 10911)
@@ -194,15 +195,15 @@ def fill_messages(directory: Path, count: int) -> None:
 
 
 def _put_batches(store: MessageStore, first: int, count: int) -> None:
+    element = encode_batch_element(BODY, encode_properties({"KEYS": f"k{0:011d}"}))
+    before, _, behind = element.partition(b"%011d" % 0)
     for number in range(first, first + count, BATCH):
-        messages = []
-        for each in range(number, number + BATCH):
-            key = f"k{each:011d}"
-            properties = encode_properties({"KEYS": key})
-            messages.append(NewMessage(body=BODY, properties=properties))
+        content = b"".join(
+            [b"%b%011d%b" % (before, each, behind) for each in range(number, number + BATCH)]
+        )
         queue_id = number // BATCH % QUEUES_OF_MESSAGES
         while True:
-            result = store.put_batch("Many", queue_id, messages, born_host=HOST)
+            result = store.put_encoded_batch("Many", queue_id, content, born_host=HOST)
             if result.status.is_stored:
                 break
             assert "index" in result.reason, result  # the flusher must catch up

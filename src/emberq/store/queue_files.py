@@ -30,7 +30,8 @@ class QueueFiles:
         self._unsynced: set[str] = set()
         self._changed_folders: set[Path] = set()
         self._file_system: FileSystem | None = None
-        self._lock = Lock()  # guards the three tables
+        self._removals = 0
+        self._lock = Lock()  # guards the tables
 
     def read(self, folder: Path, position: int, size: int) -> bytes:
         """Bytes of a queue, waiting for the disk if need be; shorter where the files end."""
@@ -142,6 +143,7 @@ class QueueFiles:
         self.disk.remove(Path(path))
         # Afterwards: a reader may open it until it is gone, and a new file may get its name.
         with self._lock:
+            self._removals += 1
             self._open.pop(path, None)
             self._unsynced.discard(path)
             self._changed_folders.add(folder)
@@ -198,25 +200,32 @@ class QueueFiles:
     def _opened(self, path: str) -> DiskFile:
         with self._lock:
             file = self._open.get(path)
-            if file is None:
-                file = self.disk.open(Path(path), is_writable=self._is_writable)
-                self._remember(path, file)
-            else:
+            if file is not None:
                 self._open.move_to_end(path)
-            return file
+                return file
+            removals = self._removals
+        file = self.disk.open(Path(path), is_writable=self._is_writable)
+        with self._lock:
+            if removals == self._removals:  # else it may be gone, and its name another file's
+                self._remember(path, file)
+        return file
 
     def _created(self, path: str) -> DiskFile:
-        with self._lock:
-            file = self._open.get(path)
-            if file is not None and file.size >= self.file_size:
-                return file
-            made = Path(path)
-            if not self.disk.exists(made):
+        """Only the flusher and recovery make files, and nothing is removed meanwhile."""
+        file = self._open.get(path)
+        made = Path(path)
+        if file is None:
+            try:
+                file = self.disk.open(made, is_writable=True)
+            except FileNotFoundError:
                 folder = made.parent
-                self._changed_folders |= {folder, folder.parent, folder.parent.parent}
+                with self._lock:
+                    self._changed_folders |= {folder, folder.parent, folder.parent.parent}
+        if file is None or file.size < self.file_size:
             file = self.disk.create_sparse(made, self.file_size)
+        with self._lock:
             self._remember(path, file)
-            return file
+        return file
 
     def _remember(self, path: str, file: DiskFile) -> None:
         self._open[path] = file

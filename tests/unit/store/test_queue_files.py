@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,30 @@ def test_an_empty_file_costs_no_blocks(files: QueueFiles, tmp_path: Path) -> Non
     sparse.sync(nothing)
 
     assert (tmp_path / f"{0:020d}").stat().st_blocks * 512 < 100_000
+
+
+def test_a_file_that_is_removed_while_it_is_opened_is_not_taken_for_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FaultyDisk(tmp_path)
+    files = QueueFiles(disk, SIZE)
+    files.write(tmp_path / "a", 0, b"old")
+    files.close()
+    really_open = disk.open
+
+    def removed_meanwhile(path: Path, *, is_writable: bool) -> Any:
+        file = really_open(path, is_writable=is_writable)
+        monkeypatch.undo()
+        files.remove(tmp_path / "a", 0)
+        return file
+
+    monkeypatch.setattr(disk, "open", removed_meanwhile)
+
+    assert files.read(tmp_path / "a", 0, 3) == b"old"
+    files.write(tmp_path / "a", 0, b"new")
+
+    assert files.read(tmp_path / "a", 0, 3) == b"new"
+    assert bytes(disk.content_of(tmp_path / "a" / f"{0:020d}")[:3]) == b"new"
 
 
 # Very many files

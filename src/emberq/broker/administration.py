@@ -14,6 +14,7 @@ from emberq.broker.slow_consumers import PullOffsets, SlowConsumers
 from emberq.broker.statistics.sampling import Sampling
 from emberq.model.system_topics import SCHEDULE_TOPIC
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable
+from emberq.remoting.registry import HandlerRegistry
 from emberq.store.message_store import MessageStore
 
 
@@ -32,15 +33,16 @@ class Offsets(
 def add_administration(broker: BrokerParts) -> None:
     """Topics, groups, statistics, configuration, cleaning."""
     offsets = broker.offsets
-    _add_tables(broker, offsets)
-    _add_figures(broker, offsets)
-    ConfigurationHandlers(broker.settings, broker.addresses, now_ms).add_to(broker.registry)
-    CleaningHandlers(store=broker.store, topics=broker.topics).add_to(broker.registry)
+    registry = broker.registry.limited(broker.config().admin_wait_max_ms)
+    _add_tables(broker, registry, offsets)
+    _add_figures(broker, registry, offsets)
+    ConfigurationHandlers(broker.settings, broker.addresses, now_ms).add_to(registry)
+    CleaningHandlers(store=broker.store, topics=broker.topics).add_to(registry)
     SlaveSyncHandlers(
         consumer_offsets=offsets.table,
         delay_offsets=broker.delay_offsets.current,
         log_end=lambda: broker.store.log.end,
-    ).add_to(broker.registry)
+    ).add_to(registry)
     slow_consumers = SlowConsumers(
         store=broker.store,
         offsets=offsets,
@@ -51,7 +53,7 @@ def add_administration(broker: BrokerParts) -> None:
     broker.services.extend([Sampling(broker.statistics, now_ms).run, slow_consumers.run])
 
 
-def _add_tables(broker: BrokerParts, offsets: Offsets) -> None:
+def _add_tables(broker: BrokerParts, registry: HandlerRegistry, offsets: Offsets) -> None:
     admin_topics.AdminTopicHandlers(
         topics=broker.topics,
         offsets=offsets,
@@ -61,24 +63,24 @@ def _add_tables(broker: BrokerParts, offsets: Offsets) -> None:
         registered=broker.registration.settle,
         config=broker.config,
         started_at_ms=now_ms(),
-    ).add_to(broker.registry)
+    ).add_to(registry)
     admin_groups.AdminGroupHandlers(
         groups=broker.groups,
         offsets=offsets,
         statistics=broker.statistics,
         persistence=broker.persistence,
         config=broker.config,
-    ).add_to(broker.registry)
+    ).add_to(registry)
 
 
-def _add_figures(broker: BrokerParts, offsets: Offsets) -> None:
+def _add_figures(broker: BrokerParts, registry: HandlerRegistry, offsets: Offsets) -> None:
     broker_name = broker.config().broker_name
     TopicStatsHandlers(
         broker_name=broker_name,
         topics=broker.topics,
         store=broker.store,
         statistics=broker.statistics,
-    ).add_to(broker.registry)
+    ).add_to(registry)
     consume_stats.ConsumeStatsHandlers(
         broker_name=broker_name,
         broker_address=broker.addresses.main,
@@ -89,14 +91,14 @@ def _add_figures(broker: BrokerParts, offsets: Offsets) -> None:
         store=broker.store,
         statistics=broker.statistics,
         now_ms=now_ms,
-    ).add_to(broker.registry)
+    ).add_to(registry)
     RuntimeHandlers(
         statistics=broker.statistics,
         store_facts=lambda: _store_facts(broker.store),
         delay_levels=lambda: _delay_levels(broker),
         config=broker.config,
         now_ms=now_ms,
-    ).add_to(broker.registry)
+    ).add_to(registry)
 
 
 def _delay_levels(broker: BrokerParts) -> dict[int, tuple[int, int]]:

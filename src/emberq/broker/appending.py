@@ -67,6 +67,9 @@ class PutCounter(Protocol):
 
     def count_put_failed(self) -> None: ...
 
+    def count_put_wait_ms(self, time_ms: int) -> None:
+        """How long a put had to wait for the disk."""
+
 
 class OutgoingMessage(Struct, kw_only=True, gc=False):
     """A message on its way into the store."""

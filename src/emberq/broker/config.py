@@ -145,6 +145,13 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
             return None
         return float(self.wait_time_mills_in_send_queue)
 
+    @property
+    def admin_wait_max_ms(self) -> float | None:
+        """How long a tool's request may wait for its turn; None: for ever."""
+        if not self.broker_fast_failure_enable:
+            return None
+        return float(self.wait_time_mills_in_admin_broker_queue)
+
     def limits(self) -> RemotingLimits:
         """The network limits that these keys ask for; 0 leaves the default."""
         limits = RemotingLimits(

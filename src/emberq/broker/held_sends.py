@@ -23,8 +23,13 @@ class HeldSends:
         self,
         when_durable: Callable[[int, Callable[[PutStatus], None]], None],
         held_max: int = HELD_SENDS_MAX,
+        *,
+        count_wait_ms: Callable[[int], None] = lambda _: None,
+        steady_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._when_durable = when_durable
+        self._count_wait_ms = count_wait_ms
+        self._steady_ms = steady_ms
         self._held_max = held_max
         self.count = 0
 
@@ -39,9 +44,11 @@ class HeldSends:
         command.body = b""  # it is in the log; an answer needs the rest
         self.count += 1
         connection.requests_in_flight += 1
+        held_at_ms = self._steady_ms()
 
         def settle(status: PutStatus) -> None:
             self.count -= 1
+            self._count_wait_ms(self._steady_ms() - held_at_ms)
             connection.requests_in_flight -= 1
             if not command.flag & ONEWAY_BIT:
                 response = frame(status)

@@ -56,9 +56,16 @@ class Entry(Struct, frozen=True, gc=False):
 class HandlerRegistry:
     """A table from code to handler; a code has one handler or none."""
 
-    def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
+    def __init__(
+        self, entries: dict[int, Entry] | None = None, wait_max_ms: float | None = None
+    ) -> None:
+        self._entries: dict[int, Entry] = {} if entries is None else entries
+        self._wait_max_ms = wait_max_ms
         self.get = self._entries.get  # by code; asked once per request, so there is no way around
+
+    def limited(self, wait_max_ms: float | None) -> "HandlerRegistry":
+        """The same table; what is added through this view may wait no longer."""
+        return HandlerRegistry(self._entries, wait_max_ms)
 
     def add(
         self,
@@ -68,7 +75,7 @@ class HandlerRegistry:
         wait_max_ms: float | None = None,
     ) -> None:
         """Register a handler that reads the command itself."""
-        self._put(code, Entry(handler, iscoroutinefunction(handler), wait_max_ms))
+        self._put(code, Entry(handler, iscoroutinefunction(handler), self._limit(wait_max_ms)))
 
     def add_typed(
         self,
@@ -86,7 +93,7 @@ class HandlerRegistry:
 
         is_async = iscoroutinefunction(handler)
         served = header_type.code if code is None else code
-        self._put(served, Entry(parse_and_handle, is_async, wait_max_ms))
+        self._put(served, Entry(parse_and_handle, is_async, self._limit(wait_max_ms)))
 
     @property
     def has_wait_limits(self) -> bool:
@@ -94,6 +101,9 @@ class HandlerRegistry:
 
     def codes(self) -> Iterator[int]:
         return iter(sorted(self._entries))
+
+    def _limit(self, wait_max_ms: float | None) -> float | None:
+        return self._wait_max_ms if wait_max_ms is None else wait_max_ms
 
     def _put(self, code: RequestCode, entry: Entry) -> None:
         if code in self._entries:

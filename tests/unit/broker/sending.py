@@ -55,6 +55,7 @@ class Counted:
     def __init__(self) -> None:
         self.puts: list[tuple[str, int, int, int]] = []
         self.failed_count = 0
+        self.waits_ms: list[int] = []
         self.gets: list[tuple[str, str, int, int, int]] = []
         self.send_backs: list[tuple[str, str]] = []
 
@@ -64,6 +65,9 @@ class Counted:
 
     def count_put_failed(self) -> None:
         self.failed_count += 1
+
+    def count_put_wait_ms(self, time_ms: int) -> None:
+        self.waits_ms.append(time_ms)
 
     def count_get(
         self, group: str, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0

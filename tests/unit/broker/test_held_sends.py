@@ -59,3 +59,16 @@ def test_there_is_a_limit() -> None:
         held.hold(Command(), cast(Connection, Peer()), 1, lambda _: None)
 
     assert held.is_full
+
+
+def test_waits_are_counted() -> None:
+    times_ms, waits_ms = iter([100, 107]), list[int]()
+    disk, peer = Disk(), Peer()
+    held = HeldSends(
+        disk.when_durable, count_wait_ms=waits_ms.append, steady_ms=lambda: next(times_ms)
+    )
+
+    held.hold(Command(), cast(Connection, peer), 1, lambda _: answer(Command()))
+    disk.waiting[0][1](PutStatus.PUT_OK)
+
+    assert waits_ms == [7]

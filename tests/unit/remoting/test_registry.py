@@ -76,3 +76,15 @@ def test_wait_limits_are_known_without_a_request() -> None:
 
     registry.add_typed(Query, typed, wait_max_ms=200)
     assert registry.has_wait_limits
+
+
+def test_a_limited_view_adds_to_the_same_table_with_its_limit() -> None:
+    registry = HandlerRegistry()
+    limited = registry.limited(5000.0)
+    limited.add(RequestCode.GET_MIN_OFFSET, plain)
+    limited.add(RequestCode.SEND_MESSAGE, plain, wait_max_ms=200.0)
+    limited.add_typed(Query, typed)
+    registry.add(RequestCode.HEART_BEAT, plain)
+
+    limits = {code: entry.wait_max_ms for code in registry.codes() if (entry := registry.get(code))}
+    assert limits == {31: 5000.0, 10: 200.0, 30: 5000.0, 34: None}

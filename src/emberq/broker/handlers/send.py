@@ -18,6 +18,7 @@ from emberq.broker.appending import (
     is_wait_wanted,
     refusal,
 )
+from emberq.broker.clock import steady_ms
 from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.send_answers import SendAnswers
@@ -111,7 +112,11 @@ class SendHandler:
         self._new_unique_key = new_unique_key
         self._targets = SendTargets(settings, topics, broker_ip, now_ms)
         self._target_of = self._targets.get
-        self._held = HeldSends(store.when_durable)
+        self._held = HeldSends(
+            store.when_durable,
+            count_wait_ms=statistics.count_put_wait_ms,
+            steady_ms=steady_ms,
+        )
         self._is_sync_flush = store.config.is_sync_flush
         self._configure(settings.config)
         settings.on_change(self._configure)

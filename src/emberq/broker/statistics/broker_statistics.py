@@ -46,9 +46,10 @@ class BrokerStatistics:
         self._get_cell = self._gets.cells.get
         self.note_get = self.traffic.note_get
         self.count_put_failed = self.traffic.note_put_failed
+        self.count_put_wait_ms = self.traffic.note_put_ms
 
     def count_put(self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0) -> None:
-        """Messages that were put into a queue together, and how long it took."""
+        """Messages that were put into a queue together."""
         cell = self._put_cell((topic, queue_id))
         if cell is None:
             cell = self._puts.new((topic, queue_id))
@@ -58,7 +59,6 @@ class BrokerStatistics:
         self.traffic.put_count += count
         if time_ms:
             cell[3] += time_ms
-            self.traffic.note_put_ms(time_ms)
 
     def count_get(
         self, group: str, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0

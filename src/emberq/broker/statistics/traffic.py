@@ -69,12 +69,11 @@ class Traffic:
         self._current_put_times = PutTimes()
         self._calls_before = 0
 
-    def note_put_ms(self, time_ms: float) -> None:
-        """Count a put that took a millisecond or longer; the others are known by their number."""
-        whole_ms = int(time_ms)
-        self.put_time_max_ms = max(self.put_time_max_ms, whole_ms)
+    def note_put_ms(self, time_ms: int) -> None:
+        """Count a put that waited for the disk; the others are known by their number."""
+        self.put_time_max_ms = max(self.put_time_max_ms, time_ms)
         times = self._current_put_times.count_by_ms
-        times[whole_ms] = times.get(whole_ms, 0) + 1
+        times[time_ms] = times.get(time_ms, 0) + 1
 
     def note_put_failed(self) -> None:
         self.put_failed_count += 1

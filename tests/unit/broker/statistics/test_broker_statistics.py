@@ -140,6 +140,7 @@ def test_a_deleted_group_is_forgotten(statistics: BrokerStatistics) -> None:
 
 def test_traffic_is_what_was_put_whoever_put_it(statistics: BrokerStatistics) -> None:
     some_traffic(statistics)
+    statistics.count_put_wait_ms(9)
     statistics.forget_topics(["T"])
     for second in range(60):
         statistics.sample_traffic(second * 1000)

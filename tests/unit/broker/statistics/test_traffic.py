@@ -38,14 +38,14 @@ def test_gets_are_found_or_missed() -> None:
 
 def test_put_times_are_told_minute_by_minute() -> None:
     traffic = Traffic()
-    traffic.note_put_ms(12.7)
+    traffic.note_put_ms(12)
     sampled(traffic, 59, put_calls=33)
     assert traffic.put_times.count_by_ms == {}
 
     sampled(traffic, 1, put_calls=33)
     assert traffic.put_times.count_by_ms == {12: 1, 0: 32}
 
-    traffic.note_put_ms(3.0)
+    traffic.note_put_ms(3)
     sampled(traffic, 60, put_calls=34)
     assert traffic.put_times.count_by_ms == {3: 1}
     assert traffic.put_time_max_ms == 12

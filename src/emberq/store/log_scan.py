@@ -16,8 +16,10 @@ from emberq.record.layout import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    PREFIX_IPV4,
     SIZE_AND_MAGIC,
 )
+from emberq.record.system_flag import BORN_HOST_IPV6, STORE_HOST_IPV6
 from emberq.store.commit_log import CommitLog
 
 _MAGICS = (MAGIC_V1, MAGIC_V2)
@@ -129,7 +131,7 @@ class LogScan:
         """Position of the next intact record or blank; its size, if it is right, leads there."""
         size, _ = SIZE_AND_MAGIC.unpack_from(view, position)
         following = position + int(size)
-        if size >= RECORD_SIZE_MIN and self._is_good(view, following, base, limit):
+        if _is_size_right(view, position, size) and self._is_good(view, following, base, limit):
             return following
         at = position + 1
         while at < limit:
@@ -150,6 +152,26 @@ class LogScan:
         if _is_blank(view, position):
             return True
         return next(self._records(view, position, base, limit), None) is not None
+
+
+def _is_size_right(view: memoryview, position: int, size: int) -> bool:
+    """Whether the lengths within a damaged record add up to its size.
+
+    Else a wrong size could lead to an intact record, over others that are intact too.
+    """
+    end = position + size
+    if size < RECORD_SIZE_MIN or end > len(view):
+        return False
+    content = view[position:end]
+    magic, flag = int.from_bytes(content[4:8], "big"), int.from_bytes(content[36:40], "big")
+    hosts = sum(12 for bit in (BORN_HOST_IPV6, STORE_HOST_IPV6) if flag & bit)
+    body_at = PREFIX_IPV4.size + hosts
+    topic_at = body_at + int.from_bytes(content[body_at - 4 : body_at], "big")
+    length_size = 1 if magic == MAGIC_V1 else 2
+    topic_size = int.from_bytes(content[topic_at : topic_at + length_size], "big")
+    properties_at = topic_at + length_size + topic_size
+    properties_size = int.from_bytes(content[properties_at : properties_at + 2], "big")
+    return properties_at + 2 + properties_size == size
 
 
 def _flaw(view: memoryview, position: int, base: int, room: int) -> str | None:

@@ -221,6 +221,23 @@ def test_the_same_properties_are_found(text: bytes, before: int, behind: int) ->
     both("indexed_properties", content, before, before + len(text))
 
 
+@given(st.lists(st.tuples(topics, properties, st.integers(0, 3), small), max_size=20))
+def test_the_same_keys_are_collected(records: list[tuple[str, bytes, int, int]]) -> None:
+    collectors = (PURE.KeyCollector(), COMPILED.KeyCollector())
+    for number, (topic, text, before, time_ms) in enumerate(records):
+        view = memoryview(bytes(before) + text + b"x")
+        codes = [
+            collector.note(topic, view, before, before + len(text), number, time_ms)
+            for collector in collectors
+        ]
+        assert codes[0] == codes[1]
+        if number % 7 == 6:
+            assert collectors[0].take() == collectors[1].take()
+
+    assert collectors[0].take() == collectors[1].take()
+    assert collectors[1].take() == ([], [], [])
+
+
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from emberq.kernel import batch, index_entries, key_hashes, queue_entries, run_check, scan
+from emberq.kernel import (
+    batch,
+    index_entries,
+    key_collector,
+    key_hashes,
+    queue_entries,
+    run_check,
+    scan,
+)
 from emberq.record import encode
 
 try:
@@ -14,6 +22,7 @@ except ImportError:
     _compiled = None  # type: ignore[assignment]
 
 PURE: Any = SimpleNamespace(
+    KeyCollector=key_collector.KeyCollector,
     are_records_of=run_check.are_records_of,
     chain_entries=index_entries.chain_entries,
     choose_entries=queue_entries.choose_entries,

@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "TWIN",
+    "KeyCollector",
     "are_records_of",
     "chain_entries",
     "choose_entries",
@@ -28,7 +29,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 2
+INTERFACE = 3
 
 
 def _chosen() -> str:
@@ -49,6 +50,7 @@ TWIN = _chosen()
 if TWIN == PURE:
     from emberq.kernel.batch import explode_batch
     from emberq.kernel.index_entries import chain_entries
+    from emberq.kernel.key_collector import KeyCollector
     from emberq.kernel.key_hashes import hash_into, index_hashes
     from emberq.kernel.queue_entries import choose_entries
     from emberq.kernel.run_check import are_records_of
@@ -56,6 +58,7 @@ if TWIN == PURE:
     from emberq.record.encode import encode_common_record
 else:
     from emberq.kernel.compiled import (
+        KeyCollector,
         are_records_of,
         chain_entries,
         choose_entries,

@@ -6,7 +6,7 @@ from struct import error as StructError
 from zlib import crc32
 
 from emberq.errors import RecordError
-from emberq.kernel.batch_keys import BatchKeys
+from emberq.kernel.key_collector import KeyCollector
 from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost
 from emberq.record.layout import (
@@ -57,7 +57,7 @@ def explode_batch(
     pieces: list[bytes] = []
     log_offsets: list[int] = []
     entries: list[bytes] = []
-    keys = BatchKeys(topic)
+    keys = KeyCollector()
     fixed_size = _HEAD.size + len(topic_part) + _LENGTH_SIZE
     pack_head, pack_entry, note_keys = _HEAD.pack, _QUEUE_ENTRY.pack, keys.note
     try:
@@ -90,13 +90,15 @@ def explode_batch(
                 topic_part,
                 stored_properties,
             )
-            entries.append(pack_entry(log_offset, size, note_keys(properties, log_offset)))
+            code = note_keys(topic, properties, 0, len(properties), log_offset, stored_at_ms)
+            entries.append(pack_entry(log_offset, size, code))
             log_offsets.append(log_offset)
             queue_offset += 1
             log_offset += size
     except StructError as error:
         raise RecordError(f"a value does not fit its record field: {error}") from error
-    return b"".join(pieces), log_offsets, b"".join(entries), keys.hashes(), keys.owners
+    hashes, owners, _ = keys.take()
+    return b"".join(pieces), log_offsets, b"".join(entries), hashes, owners
 
 
 def explode_rare_batch(
@@ -116,7 +118,7 @@ def explode_rare_batch(
     records: list[bytes] = []
     log_offsets: list[int] = []
     entries: list[bytes] = []
-    keys = BatchKeys(topic)
+    keys = KeyCollector()
     for flag, body, stored_properties in _elements(content):
         properties = stored_properties[_LENGTH_SIZE:]
         record = encode_record(
@@ -134,13 +136,14 @@ def explode_rare_batch(
             store_host=store_host,
             reconsume_times=reconsume_times,
         )
-        code = keys.note(properties, log_offset)
+        code = keys.note(topic, properties, 0, len(properties), log_offset, stored_at_ms)
         entries.append(_QUEUE_ENTRY.pack(log_offset, len(record), code))
         records.append(record)
         log_offsets.append(log_offset)
         queue_offset += 1
         log_offset += len(record)
-    return b"".join(records), log_offsets, b"".join(entries), keys.hashes(), keys.owners
+    hashes, owners, _ = keys.take()
+    return b"".join(records), log_offsets, b"".join(entries), hashes, owners
 
 
 def _elements(content: bytes) -> Iterator[tuple[int, bytes, bytes]]:

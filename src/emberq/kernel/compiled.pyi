@@ -2,6 +2,7 @@
 
 from emberq.kernel.batch import explode_batch as explode_batch
 from emberq.kernel.index_entries import chain_entries as chain_entries
+from emberq.kernel.key_collector import KeyCollector as KeyCollector
 from emberq.kernel.key_hashes import hash_into as hash_into
 from emberq.kernel.key_hashes import index_hashes as index_hashes
 from emberq.kernel.queue_entries import choose_entries as choose_entries

@@ -116,7 +116,7 @@ cdef extern from "Python.h":
 
 emberq_crc_prepare()
 
-INTERFACE = 2  # as in `emberq.kernel`
+INTERFACE = 3  # as in `emberq.kernel`
 
 
 # Records
@@ -328,6 +328,70 @@ def indexed_properties(object view, Py_ssize_t start, Py_ssize_t end):
         PyBuffer_Release(&buffer)
 
 
+cdef class KeyCollector:
+    cdef list _hashes
+    cdef list _owners
+    cdef list _times_ms
+    cdef object _topic
+    cdef uint32_t _topic_hash
+
+    def __init__(self):
+        self._hashes = []
+        self._owners = []
+        self._times_ms = []
+        self._topic = None
+
+    def note(
+        self, str topic not None, object view, Py_ssize_t start, Py_ssize_t end,
+        object log_offset, object stored_at_ms,
+    ):
+        cdef Py_buffer buffer
+        cdef Properties found
+        cdef Py_ssize_t first = len(self._hashes), index
+        cdef int32_t code = 0
+        if topic is not self._topic:
+            self._topic_hash = _hash_topic(topic)
+            self._topic = topic
+        PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
+        try:
+            if not 0 <= start <= end <= buffer.len:
+                raise IndexError(f"no properties from {start} to {end} of {buffer.len}")
+            found = _find_properties(<const uint8_t *>buffer.buf + start, end - start)
+            code = _add_keys(
+                self._hashes, self._owners, log_offset, self._topic_hash, found
+            )
+        finally:
+            PyBuffer_Release(&buffer)
+        for index in range(len(self._hashes) - first):
+            self._times_ms.append(stored_at_ms)
+        return code
+
+    def take(self):
+        collected = self._hashes, self._owners, self._times_ms
+        self._hashes, self._owners, self._times_ms = [], [], []
+        return collected
+
+
+cdef int32_t _add_keys(
+    list hashes, list owners, object owner, uint32_t topic_hash, Properties found
+) except? -1:
+    """Add the hashes of keys in the order of the index; returns the code of the tags."""
+    cdef uint32_t tag_hash
+    if found.unique_key.size:
+        hashes.append(
+            _index_hash(_hash_utf8(topic_hash, found.unique_key.start, found.unique_key.size))
+        )
+        owners.append(owner)
+    if found.keys.size:
+        _add_words(hashes, owners, owner, topic_hash, found.keys)
+    if not found.tags.size:
+        return 0
+    tag_hash = 31 * (31 * topic_hash + 84) + 35  # `T#`
+    hashes.append(_index_hash(_hash_utf8(tag_hash, found.tags.start, found.tags.size)))
+    owners.append(owner)
+    return <int32_t>_hash_utf8(0, found.tags.start, found.tags.size)
+
+
 # Batches
 
 def explode_batch(
@@ -350,12 +414,10 @@ def explode_batch(
     cdef uint8_t *entry
     cdef bytes records, entries
     cdef list log_offsets = [], hashes = [], owners = []
-    cdef uint32_t topic_hash, tag_hash, last_tag_code = 0, last_tag_hash = 0
+    cdef uint32_t topic_hash
+    cdef int32_t code
     cdef Properties found
-    cdef Found last_tag
     assert PyBytes_GET_SIZE(born_host) == 8 and PyBytes_GET_SIZE(store_host) == 8
-    last_tag.start = NULL
-    last_tag.size = 0
     while position < content_size:
         size = _element_size(start, content_size, position, &body_size, &properties_size)
         total += PREFIX_SIZE + body_size + topic_size + 2 + properties_size
@@ -375,7 +437,6 @@ def explode_batch(
         raise RecordError(f"a value does not fit its record field: {error}") from error
     flags &= ~HOSTS_IPV6_MASK
     topic_hash = _hash_topic(topic)
-    tag_hash = 31 * (31 * topic_hash + 84) + 35  # `T#`
     records = PyBytes_FromStringAndSize(NULL, total)
     entries = PyBytes_FromStringAndSize(NULL, count * QUEUE_ENTRY_SIZE)
     at = <uint8_t *>PyBytes_AS_STRING(records)
@@ -400,26 +461,11 @@ def explode_batch(
         at += 2 + properties_size
         owner = log_offset
         log_offsets.append(owner)
-        if found.unique_key.size:
-            hashes.append(
-                _index_hash(_hash_utf8(topic_hash, found.unique_key.start, found.unique_key.size))
-            )
-            owners.append(owner)
-        if found.keys.size:
-            _add_words(hashes, owners, owner, topic_hash, found.keys)
-        if found.tags.size:
-            if found.tags.size != last_tag.size or (
-                memcmp(found.tags.start, last_tag.start, last_tag.size) != 0
-            ):
-                last_tag = found.tags
-                last_tag_code = _hash_utf8(0, last_tag.start, last_tag.size)
-                last_tag_hash = _hash_utf8(tag_hash, last_tag.start, last_tag.size)
-            hashes.append(_index_hash(last_tag_hash))
-            owners.append(owner)
+        code = _add_keys(hashes, owners, owner, topic_hash, found)
         emberq_put64(entry, <uint64_t>log_offset)
         size = PREFIX_SIZE + body_size + topic_size + 2 + properties_size
         emberq_put32(entry + 8, <uint32_t>size)
-        emberq_put64(entry + 12, <uint64_t><int64_t><int32_t>last_tag_code if found.tags.size else 0)
+        emberq_put64(entry + 12, <uint64_t><int64_t>code)
         entry += QUEUE_ENTRY_SIZE
         queue_offset += 1
         log_offset += size

@@ -42,7 +42,11 @@ class Indexer(Protocol):
     def add(self, records: list[Dispatched]) -> None: ...
 
     def add_hashed(
-        self, hashes: list[int], log_offsets: list[int], stored_at_ms: int, end_log_offset: int
+        self,
+        hashes: list[int],
+        log_offsets: list[int],
+        times_ms: list[int],
+        end_log_offset: int,
     ) -> None: ...
 
 
@@ -101,7 +105,8 @@ class Dispatcher:
         batch.queue.append_put(batch.queue_offset, batch.entries, batch.log_end)
         self._grown.add(batch.queue)
         if self._index is not None:
-            self._index.add_hashed(batch.hashes, batch.owners, batch.stored_at_ms, batch.log_end)
+            times_ms = [batch.stored_at_ms] * len(batch.hashes)
+            self._index.add_hashed(batch.hashes, batch.owners, times_ms, batch.log_end)
         self.dirty_queues.add(batch.queue)
         self.reached = (batch.log_end, batch.stored_at_ms)
 

@@ -174,6 +174,10 @@ class KeyIndex:
                 break
             log.info("index_file_cut path=%s end=%d", last.path, end_log_offset)
             self._disk.remove(last.path)
+            if not is_complete:
+                # The last record of the file before may have had more keys in this one.
+                last_record = self._files[-1].header.end_log_offset
+                end_log_offset = min(end_log_offset, last_record)
         problems += self._compare_older_files()
         has_all = is_complete and not problems and self._files
         self.end_log_offset = end_log_offset if has_all else self._end_of_entries()
@@ -254,11 +258,15 @@ class KeyIndex:
             self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
 
     def add_hashed(
-        self, hashes: list[int], log_offsets: list[int], stored_at_ms: int, end_log_offset: int
+        self,
+        hashes: list[int],
+        log_offsets: list[int],
+        times_ms: list[int],
+        end_log_offset: int,
     ) -> None:
-        """Index keys of records that this process has just put, hashed already."""
+        """Index keys that are hashed already, of records that the index does not have."""
         if self._takes_more():
-            self._append(hashes, log_offsets, [stored_at_ms] * len(hashes))
+            self._append(hashes, log_offsets, times_ms)
             self.end_log_offset = end_log_offset
 
     def _takes_more(self) -> bool:

@@ -7,10 +7,9 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from emberq.errors import RecordError
-from emberq.kernel import indexed_properties
+from emberq.kernel import KeyCollector, indexed_properties
 from emberq.kernel.scan import ScannedRecord
 from emberq.kernel.stored_properties import find_delay
-from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
@@ -40,7 +39,13 @@ class RecoveredIndex(Protocol):
     def end_log_offset(self) -> int:
         """Records that start below it are indexed."""
 
-    def add(self, records: list[Dispatched]) -> None: ...
+    def add_hashed(
+        self,
+        hashes: list[int],
+        log_offsets: list[int],
+        times_ms: list[int],
+        end_log_offset: int,
+    ) -> None: ...
 
     def write(self) -> int: ...
 
@@ -91,7 +96,10 @@ class Recovery:
         # Queues whose next record needs no judgement.
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._unwritten: set[ConsumeQueue] = set()
-        self._unindexed: list[Dispatched] = []
+        self._keys = KeyCollector()
+        self._unused_keys = KeyCollector()  # of records whose tags only are asked for
+        self._unindexed = 0  # records whose keys are collected
+        self._indexed_until = 0
         self._dispatched = 0
 
     def run(
@@ -188,6 +196,8 @@ class Recovery:
         self, start: int, whole_until: int, is_crc_checked: bool, progress: Progress | None
     ) -> tuple[LogScan, int, int]:
         """Give queues and index the records that they lack; returns number and last store time."""
+        # A walk that was begun before may have left keys: they come again.
+        self._keys, self._unused_keys, self._unindexed = KeyCollector(), KeyCollector(), 0
         scan = LogScan(self._log, start, is_crc_checked=is_crc_checked, whole_until=whole_until)
         log_min = self._log.min_offset
         order = QueueOrder(scan.damages, is_from_start=start == log_min, is_complete=log_min == 0)
@@ -259,24 +269,42 @@ class Recovery:
 
     def _take(self, record: ScannedRecord, queue: ConsumeQueue | None, is_unindexed: bool) -> None:
         """Append to the queue if there is one, and remember keys for the index."""
-        unique_key, keys, tags = indexed_properties(
-            record.view, record.properties_at, record.properties_end
+        is_indexed = (
+            is_unindexed and record.system_flag & TRANSACTION_MASK != TransactionType.ROLLBACK
+        )
+        code = (self._keys if is_indexed else self._unused_keys).note(
+            record.topic.decode("utf-8", "replace") if queue is None else queue.topic,
+            record.view,
+            record.properties_at,
+            record.properties_end,
+            record.log_offset,
+            record.stored_at_ms,
         )
         if queue is not None:
             self._dispatched += 1
-            code = 0
             if record.topic == _SCHEDULE_TOPIC:
-                delay = find_delay(record.properties)
-                code = self._tag_codes.of(queue.topic, tags, delay, record.stored_at_ms)
-            elif tags is not None:
-                code = tag_code(tags)
+                code = self._delivery_time(record, code)
             queue.append(record.queue_offset, record.log_offset, record.size, code)
             self._unwritten.add(queue)
-        if is_unindexed and self._index is not None:
-            self._unindexed.append(_indexed(record, unique_key, keys, tags))
-            if len(self._unindexed) >= INDEX_BATCH:
-                self._index.add(self._unindexed)
-                self._unindexed = []
+        if is_unindexed:
+            self._indexed_until = record.log_offset + record.size
+            self._unindexed += 1
+            if self._unindexed >= INDEX_BATCH:
+                self._index_keys()
+
+    def _delivery_time(self, record: ScannedRecord, code: int) -> int:
+        """What queues of delayed messages hold in place of the code of tags."""
+        delay = find_delay(record.properties)
+        if delay is None:
+            return code
+        return self._tag_codes.of(SCHEDULE_TOPIC, None, delay, record.stored_at_ms)
+
+    def _index_keys(self) -> None:
+        keys = self._keys.take()
+        self._unused_keys.take()
+        if self._index is not None and self._unindexed:
+            self._index.add_hashed(*keys, self._indexed_until)
+        self._unindexed = 0
 
     def _write(self) -> None:
         """Move what was dispatched to the files; entries in memory are those of this process."""
@@ -284,9 +312,8 @@ class Recovery:
             queue.write()
             queue.release()
         self._unwritten.clear()
+        self._index_keys()
         if self._index is not None:
-            self._index.add(self._unindexed)
-            self._unindexed = []
             self._index.write()
 
     # Afterwards

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from emberq.record.record import Record
 from emberq.store.message_store import MessageStore
-from tests.support.store_child import OPENING, PACE, QUEUES
+from tests.support.store_child import DELETED_TOPIC, OPENING, PACE, QUEUES
 from tests.support.stores import TOPIC, opened, read_all
 
 ACKNOWLEDGED_MAX = 300
@@ -20,6 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 class Acknowledged(NamedTuple):
     log_offset: int
+    queue_id: int
     queue_offset: int
     key: str
     body_size: int
@@ -47,7 +48,13 @@ class KillRounds:
             bodies = [bytes(record.body) for record in by_log_offset.values()]
             assert len(set(bodies)) == len(bodies)  # each carries a key of its own
             for message in self.acknowledged:
-                self._check_found(message, by_log_offset, store)
+                assert store.max_offset(TOPIC, message.queue_id) > message.queue_offset
+                if message.log_offset >= store.log.min_offset:  # else it was too old
+                    self._check_found(message, by_log_offset, store)
+            for queue_id in range(QUEUES):
+                assert {record.topic for record in read_all(store, DELETED_TOPIC, queue_id)} <= {
+                    DELETED_TOPIC
+                }
 
     def _killed(self) -> list[Acknowledged]:
         """Start a process and kill it at a random moment; what it told before it died."""
@@ -73,7 +80,9 @@ class KillRounds:
         return [_parsed(line) for line in lines if line.endswith("\n")]
 
     def _check_order(self, records: list[Record]) -> None:
-        assert [record.queue_offset for record in records] == list(range(len(records)))
+        first = records[0].queue_offset if records else 0
+        offsets = [record.queue_offset for record in records]
+        assert offsets == list(range(first, first + len(records)))
         log_offsets = [record.log_offset for record in records]
         assert log_offsets == sorted(set(log_offsets))
 
@@ -94,5 +103,5 @@ class KillRounds:
 
 
 def _parsed(line: str) -> Acknowledged:
-    log_offset, queue_offset, key, body_size = line.split()
-    return Acknowledged(int(log_offset), int(queue_offset), key, int(body_size))
+    log_offset, queue_id, queue_offset, key, body_size = line.split()
+    return Acknowledged(int(log_offset), int(queue_id), int(queue_offset), key, int(body_size))

@@ -32,6 +32,7 @@ HURRIED: dict[str, Any] = {
 # Few sizes, so that records of one life begin and end where those of another did.
 BODY_SIZES = (0, 20, 20, 20, 300, 300, 700, 2_000)
 PUTS_PER_LIFE_MAX = 25
+DELETED_TOPIC = "Deleted"
 YOUNG_BUT_FORCED = 0.88  # used share of the disk at which segments go whatever their age
 
 
@@ -74,6 +75,7 @@ class StoreLives:
         assert there == self._put_so_far[: len(there)]
         assert self._acknowledged <= set(there)
         assert self._has_lost_power or there == self._put_so_far
+        assert {bytes(record.body) for record in read_all(store, DELETED_TOPIC)} <= {b"hello"}
         for queue_id in range(QUEUES):  # also of queues of which nothing is left
             count = sum(message.queue_id == queue_id for message in there)
             assert store.max_offset(TOPIC, queue_id) == count
@@ -107,7 +109,11 @@ class StoreLives:
             self._await_checkpoint()
 
     def _clean(self, store: MessageStore) -> None:
-        """Delete all segments that may go."""
+        """Delete a topic, then all segments that may go."""
+        for _ in range(self._random.randrange(4)):
+            put(store, topic=DELETED_TOPIC)
+        if self._random.random() < 0.5:
+            store.delete_topics([DELETED_TOPIC])
         self._disk.used = YOUNG_BUT_FORCED
         store.delete_expired_segments()
         self._disk.used = 0.0

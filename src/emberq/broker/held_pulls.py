@@ -106,6 +106,13 @@ class HeldPulls:
             return []
         return [pull for pull in of_queue if pull.scanned_offset < end_offset]
 
+    def behind(self, key: QueueKey, end_offset: int) -> list[HeldPull]:
+        """Pulls of a queue that has grown since they came, also if nothing was for them."""
+        return [pull for pull in self._by_queue.get(key, ()) if pull.offset < end_offset]
+
+    def of_queue(self, key: QueueKey) -> list[HeldPull]:
+        return list(self._by_queue.get(key, ()))
+
     def queues(self) -> list[QueueKey]:
         return list(self._by_queue)
 

@@ -19,6 +19,7 @@ DUE_CHECK_INTERVAL_S = 0.1
 RECHECK_INTERVAL_S = 5.0
 SHORT_RECHECK_INTERVAL_S = 1.0
 # After so much work others have their turn.
+QUEUES_PER_TURN_MAX = 500
 WORK_PER_TURN_MAX_S = 0.002
 
 
@@ -53,7 +54,7 @@ class LongPolling:
 
     def notify(self, topic: str, queue_id: int) -> None:
         """Look at the pulls of a queue again, whatever came."""
-        self._wake(self._held.waiting_for((topic, queue_id), 1 << 63), is_last=True)
+        self._wake(self._held.of_queue((topic, queue_id)), is_last=True)
 
     async def watch(self) -> None:
         """Answer pulls whose time is over; for ever."""
@@ -66,16 +67,17 @@ class LongPolling:
                 is_long = self._config().long_polling_enable
                 interval_s = RECHECK_INTERVAL_S if is_long else SHORT_RECHECK_INTERVAL_S
                 recheck_ms = now_ms + interval_s * 1000
-                self.recheck()
+                await self.recheck()
 
-    def recheck(self) -> None:
+    async def recheck(self) -> None:
         """Answer pulls whose queue has grown, also if nothing was for them."""
-        for key in self._held.queues():
-            end_offset = self._max_offset(*key)
-            grown = [
-                pull for pull in self._held.waiting_for(key, 1 << 63) if pull.offset < end_offset
-            ]
-            self._wake(grown, is_last=True)
+        keys = self._held.queues()
+        for start in range(0, len(keys), QUEUES_PER_TURN_MAX):
+            for key in keys[start : start + QUEUES_PER_TURN_MAX]:
+                grown = self._held.behind(key, self._max_offset(*key))
+                if grown:
+                    self._wake(grown, is_last=True)
+            await asyncio.sleep(0)
 
     def answer_all(self) -> None:
         """The broker stops: nobody is left waiting."""

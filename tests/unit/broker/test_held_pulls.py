@@ -39,6 +39,9 @@ def test_only_what_lies_behind_the_scanned_offset_is_news() -> None:
     waiting.scanned_offset = 8
     assert held.waiting_for(("T", 0), 8) == []
     assert held.waiting_for(("T", 0), 9) == [waiting]
+    assert held.behind(("T", 0), 8) == [waiting]
+    assert held.behind(("T", 0), 5) == held.behind(("T", 7), 9) == []
+    assert held.of_queue(("T", 0)) == [waiting]
 
 
 def test_a_removed_pull_is_nowhere() -> None:

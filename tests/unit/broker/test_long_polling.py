@@ -66,25 +66,25 @@ def test_what_is_known_already_wakes_nobody() -> None:
     assert bench.replayed == []
 
 
-def test_a_pull_that_finds_nothing_for_it_is_told_so_by_the_regular_check() -> None:
+async def test_a_pull_that_finds_nothing_for_it_is_told_so_by_the_regular_check() -> None:
     bench = Bench()
     bench.is_answering = False
     waiting = bench.hold()
     bench.grow(6)
     assert len(bench.held) == 1
 
-    bench.polling.recheck()
+    await bench.polling.recheck()
 
     assert bench.replayed == [(waiting, False), (waiting, True)]
     assert len(bench.held) == 0
 
 
-def test_the_regular_check_leaves_queues_alone_that_did_not_grow() -> None:
+async def test_the_regular_check_leaves_queues_alone_that_did_not_grow() -> None:
     bench = Bench()
     bench.hold(offset=5)
     bench.ends["T", 0] = 5
 
-    bench.polling.recheck()
+    await bench.polling.recheck()
 
     assert bench.replayed == []
 

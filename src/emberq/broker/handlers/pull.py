@@ -321,6 +321,7 @@ class PullHandlers:
         wait_ms = pull.suspend_ms if config.long_polling_enable else config.short_polling_time_mills
         if wait_ms <= 0 or not self.may_hold:
             return False
+        turn.command.fields = None  # they are read; there may be many that wait
         return self._held.hold(
             HeldPull(
                 (pull.topic, pull.queue_id),

@@ -437,11 +437,11 @@ def test_messages_for_others_leave_a_pull_waiting(bench: Pulling) -> None:
     assert field(response, "nextBeginOffset") == 4
 
 
-def test_the_regular_check_says_how_far_nothing_matched(bench: Pulling) -> None:
+async def test_the_regular_check_says_how_far_nothing_matched(bench: Pulling) -> None:
     bench.hold(subscription="A")
     put(bench.store, b"0", tags="B")
 
-    bench.polling.recheck()
+    await bench.polling.recheck()
 
     (response,) = bench.peer.answered
     assert (response.code, field(response, "nextBeginOffset")) == (20, 1)

@@ -82,6 +82,16 @@ def test_properties_that_are_too_long_are_refused_by_both(size: int) -> None:
     both("encode_common_record", b"\x01t", b"", bytes(size), 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
 
 
+def test_large_bodies_of_a_batch_are_equal() -> None:
+    host = PackedHost(bytes(8))
+    sizes = (1_535, 1_536, 40_000)
+    content = batch_of([(0, bytes(range(256)) * 200, b"")] + [(1, b"x" * n, b"") for n in sizes])
+    records, *_ = both("explode_batch", content, "t", b"\x01t", 0, 0, 0, 0, 0, host, 0, host, 0)
+    found, *_ = both("scan_records", memoryview(records), 0, 0, len(records), True, 10)
+
+    assert len(found) == 4
+
+
 elements = st.lists(st.tuples(int32, st.binary(max_size=60), properties), max_size=6)
 
 

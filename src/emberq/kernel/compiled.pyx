@@ -128,6 +128,15 @@ cdef uint32_t _crc31(object owner, const uint8_t *start, Py_ssize_t size) except
     return emberq_crc(start, size) & 0x7FFFFFFF
 
 
+cdef uint32_t _crc31_within(
+    object whole, const uint8_t *start, Py_ssize_t position, Py_ssize_t size
+) except? 0xFFFFFFFF:
+    """The same for a part of an object whose bytes begin at `start`."""
+    if size >= ZLIB_FROM_SIZE:
+        return <uint32_t>zlib_crc32(memoryview(whole)[position : position + size]) & 0x7FFFFFFF
+    return emberq_crc(start + position, size) & 0x7FFFFFFF
+
+
 cdef inline void _put_head(
     uint8_t *at, uint32_t size, uint32_t crc, int32_t queue_id, int32_t flag, int64_t queue_offset,
     int64_t log_offset, int32_t system_flag, int64_t born_at_ms, const uint8_t *born_host,
@@ -447,7 +456,7 @@ def explode_batch(
         body = start + position + BATCH_PREFIX_SIZE
         _put_head(
             at, <uint32_t>(PREFIX_SIZE + body_size + topic_size + 2 + properties_size),
-            emberq_crc(body, body_size) & 0x7FFFFFFF, queue,
+            _crc31_within(content, start, position + BATCH_PREFIX_SIZE, body_size), queue,
             <int32_t>emberq_get32(start + position + 12), queue_offset, log_offset, flags, born_at,
             born, stored_at, store, reconsumed, 0, <uint32_t>body_size,
         )
@@ -676,7 +685,7 @@ def scan_records(
             if (
                 is_crc_checked
                 and body_size
-                and emberq_crc(start + body_at, body_size) & 0x7FFFFFFF != emberq_get32(at + 8)
+                and _crc31_within(view, start, body_at, body_size) != emberq_get32(at + 8)
             ):
                 return records, position, True, "the checksum of the body is wrong"
             if magic == MAGIC_V1:

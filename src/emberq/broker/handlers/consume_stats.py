@@ -120,7 +120,8 @@ class ConsumeStatsHandlers:
             total_lag=lag,
             total_in_flight=in_flight,
         )
-        return answer(request.command, body=encode_body(body))
+        # With many groups this takes tens of milliseconds.
+        return answer(request.command, body=await asyncio.to_thread(encode_body, body))
 
     async def get_time_spans(self, request: Request[QueryConsumeTimeSpan]) -> Command:
         header = request.header

@@ -64,14 +64,15 @@ class RuntimeHandlers:
         registry.add(RequestCode.GET_BROKER_RUNTIME_INFO, self.get)
 
     async def get(self, command: Command, _: Connection) -> Command:
+        size_bytes = await asyncio.to_thread(self._statistics.put_size)
         of_store = await asyncio.to_thread(lambda: _of_store(self._store_facts()))
-        table = {**self._of_traffic(), **self._of_days(), **of_store, **self._of_broker()}
+        of_traffic = self._of_traffic(size_bytes)
+        table = {**of_traffic, **self._of_days(), **of_store, **self._of_broker()}
         return answer(command, body=encode_body(KeyValueTable(table=dict(sorted(table.items())))))
 
-    def _of_traffic(self) -> dict[str, str]:
+    def _of_traffic(self, size_bytes: int) -> dict[str, str]:
         traffic = self._statistics.traffic
         count = max(1, traffic.put_count)  # so that the average can be had
-        size_bytes = self._statistics.put_size()
         transferred = traffic.rates("transferred_count")
         return {
             "bootTimestamp": str(self._started_at_ms),

@@ -15,6 +15,7 @@ from emberq.broker.statistics.names import (
     BROKER_PUT_OF_USERS,
     COUNTERS,
     COUNTERS_WITHOUT_QUEUES,
+    OF_BROKER,
     SEND_BACK,
     SEPARATOR,
     Column,
@@ -42,6 +43,7 @@ class BrokerStatistics:
         self._puts = PutCells(is_system_topic)
         self._gets = GetCells(is_system_topic)
         self._others: CellTable[tuple[str, str]] = CellTable(len(Column))  # by name and key
+        self._get_count = 0  # of all gets; that of puts is the traffic's
         self._put_cell = self._puts.cells.get
         self._get_cell = self._gets.cells.get
         self.note_get = self.traffic.note_get
@@ -70,6 +72,7 @@ class BrokerStatistics:
         cell[0] += 1
         cell[1] += count
         cell[2] += size
+        self._get_count += count
         if time_ms:
             cell[3] += time_ms
 
@@ -86,13 +89,13 @@ class BrokerStatistics:
 
     def put_total(self) -> int:
         """Messages from clients since the start, those in system topics left out."""
-        return self._puts.totals().of_users
+        return self.traffic.put_count - self._puts.of_system()
 
     def get_total(self) -> int:
-        return self._gets.totals().of_users
+        return self._get_count - self._gets.of_system()
 
     def put_size(self) -> int:
-        """Bytes of all messages that were put since the start."""
+        """Bytes of all messages that were put since the start; looks at every queue."""
         return self._puts.sum_of(Column.SIZE)
 
     def sample_traffic(self, now_ms: int) -> None:
@@ -115,7 +118,7 @@ class BrokerStatistics:
 
     def view(self, name: str, key: str) -> BrokerStats | None:
         """A counter's last minute, hour and day; None: there is no such counter."""
-        if (name, key) not in self._others.cells:
+        if name.startswith(OF_BROKER):
             self._update_totals()  # perhaps the first message has come since the last sample
         day, hour, minute = (
             self._figures(name, key, window) for window in (Window.DAY, Window.HOUR, Window.MINUTE)
@@ -156,12 +159,11 @@ class BrokerStatistics:
 
     def _update_totals(self) -> None:
         """Official brokers count no calls here, so the averages are zero."""
-        puts, gets = self._puts.totals(), self._gets.totals()
         for name, total in (
-            (BROKER_PUT, puts.of_all),
-            (BROKER_PUT_OF_USERS, puts.of_users),
-            (BROKER_GET, gets.of_all),
-            (BROKER_GET_OF_USERS, gets.of_users),
+            (BROKER_PUT, self.traffic.put_count),
+            (BROKER_PUT_OF_USERS, self.put_total()),
+            (BROKER_GET, self._get_count),
+            (BROKER_GET_OF_USERS, self.get_total()),
         ):
             if total:
                 key = (name, self._cluster)

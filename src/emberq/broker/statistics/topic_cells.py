@@ -1,7 +1,7 @@
 """Cells of queues, found by what they belong to, and their totals."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from emberq.broker.statistics.cells import CellTable, Figures, Window
 from emberq.broker.statistics.names import Column
@@ -11,11 +11,6 @@ Owner = TypeVar("Owner", bound=Hashable)
 
 PutKey = tuple[str, int]  # topic, queue
 GetKey = tuple[str, str, int]  # group, topic, queue
-
-
-class Totals(NamedTuple):
-    of_all: int
-    of_users: int
 
 
 class QueueCells(CellTable[K], Generic[K, Owner]):
@@ -63,11 +58,10 @@ class QueueCells(CellTable[K], Generic[K, Owner]):
         """Everything since the start, also of keys that are gone."""
         return self.total(column) + self._gone[column]
 
-    def totals(self) -> Totals:
-        of_all = self.sum_of(Column.COUNT)
-        of_system = sum(self.cells[key][Column.COUNT] for key in self._system_keys)
-        gone_of_system = self._gone[Column.COUNT] - self._gone_of_users
-        return Totals(of_all, of_all - of_system - gone_of_system)
+    def of_system(self) -> int:
+        """Messages of system topics since the start."""
+        gone = self._gone[Column.COUNT] - self._gone_of_users
+        return gone + sum(self.cells[key][Column.COUNT] for key in self._system_keys)
 
     def figures_of(
         self, window: Window, owner: Owner, queue_id: int | None, column: Column

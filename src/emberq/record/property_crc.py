@@ -35,6 +35,13 @@ def fill_property_crc(record: bytearray | memoryview) -> None:
         view[covered:] = format_property_crc(crc31(view[:covered]))
 
 
+def with_property_crc(record: BytesLike) -> bytearray:
+    """Return a finished record, whose end is reserved, with its checksum."""
+    filled = bytearray(record)
+    fill_property_crc(filled)
+    return filled
+
+
 def has_valid_property_crc(record: BytesLike) -> bool:
     """Whether the record ends in a checksum and is what the checksum was made of."""
     with memoryview(record) as view:

@@ -8,10 +8,11 @@ from msgspec import Struct
 from emberq.errors import RecordError
 from emberq.kernel import encode_common_record, explode_batch
 from emberq.kernel.batch import Exploded, explode_rare_batch
-from emberq.record.batch import encode_batch_element
+from emberq.record.batch import encode_batch_element, iter_batch
 from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost
 from emberq.record.layout import IPV4_HOST_SIZE, BytesLike
+from emberq.record.property_crc import reserve_property_crc, with_property_crc
 from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.admission import Admission
@@ -64,6 +65,7 @@ class MessageWriter:
     ) -> None:
         self.body_size_max = config.max_message_size
         self._record_size_max = config.record_size_max_bytes
+        self._has_record_crc = config.enabled_append_prop_crc
         self._log = commit_log
         self._queues = queues
         self._turn = turn
@@ -75,7 +77,7 @@ class MessageWriter:
         self._seldom = Seldom(REFUSAL_LOGGED_EVERY_S)
         self.last_stored_at_ms = 0
 
-    def put(
+    def put(  # noqa: C901 - the short way of every message is one function
         self,
         topic: str,
         queue_id: int,
@@ -103,6 +105,8 @@ class MessageWriter:
         stored_at_ms = max(self._now_ms(), self.last_stored_at_ms)
         self.last_stored_at_ms = stored_at_ms
         commit_log = self._log
+        if self._has_record_crc:
+            properties = reserve_property_crc(properties)
         try:
             queue = self._queues.get_or_add(topic, queue_id)
             queue_offset = queue.next_offset if is_queued else 0
@@ -151,7 +155,7 @@ class MessageWriter:
                     break
                 if (refused := self._make_room(size)) is not None:
                     return refused
-            commit_log.append(record)
+            commit_log.append(with_property_crc(record) if self._has_record_crc else record)
         except (RecordError, OSError) as error:
             return self._failed_put(error)
         if is_queued:
@@ -228,6 +232,8 @@ class MessageWriter:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="an empty batch")
         stored_at_ms = max(self.last_stored_at_ms, self._now_ms())
         self.last_stored_at_ms = stored_at_ms
+        if self._has_record_crc:
+            content = _with_reserved_crcs(content)
         try:
             queue = self._queues.get_or_add(topic, queue_id)
             while True:
@@ -241,6 +247,8 @@ class MessageWriter:
                     break
                 if (refused := self._make_room(size)) is not None:
                     return refused
+            if self._has_record_crc:
+                records = _with_crcs(records, [at - log_offsets[0] for at in log_offsets])
             self._log.append(records)
         except OSError as error:
             return self._failed_put(error)
@@ -325,3 +333,19 @@ class MessageWriter:
         self._admission.fail(f"the disk failed: {error}")
         log.error("append_failed reason=%s", error)
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._admission.refusal)
+
+
+def _with_reserved_crcs(content: bytes) -> bytes:
+    """A batch with room for the checksum of each record. Raises RecordError."""
+    return b"".join(
+        encode_batch_element(element.body, reserve_property_crc(element.properties), element.flag)
+        for element in iter_batch(content)
+    )
+
+
+def _with_crcs(records: BytesLike, starts: list[int]) -> bytes:
+    """Records back to back, each with its checksum filled in."""
+    ends = [*starts[1:], len(records)]
+    return b"".join(
+        with_property_crc(records[start:end]) for start, end in zip(starts, ends, strict=True)
+    )

@@ -48,6 +48,7 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     max_msgs_num_batch: int = 64
     access_message_in_memory_max_ratio: int = 40
     check_crc_on_recover: bool = field(name="checkCRCOnRecover", default=True)
+    enabled_append_prop_crc: bool = field(name="enabledAppendPropCRC", default=False)
 
     def __post_init__(self) -> None:
         if self.mapped_file_size_commit_log % PAGE_SIZE_BYTES or (

@@ -7,6 +7,7 @@ import pytest
 
 from emberq.errors import StoreError
 from emberq.record.layout import MAGIC_V1, MAGIC_V2
+from emberq.record.property_crc import has_valid_property_crc
 from emberq.record.system_flag import TransactionType
 from emberq.store.config import StoreConfig
 from emberq.store.consume_queue import ConsumeQueue
@@ -459,3 +460,19 @@ async def test_a_put_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
     store.close()
 
     assert done == [PutStatus.PUT_OK] * 100
+
+
+def test_every_record_ends_in_a_checksum_where_that_is_wanted(tmp_path: Path) -> None:
+    with opened(tmp_path, enabled_append_prop_crc=True) as store:
+        put(store, b"one", tags="a", keys="k")
+        store.put(TOPIC, 0, b"again", b"__CRC32#\x010123456789\x02A\x01b", born_host=HOST)
+        put_batch(store, [b"two", b"three"])
+        contents = [store.record_at(record.log_offset) for record in read_all(store)]
+        found = store.find_by_key(TOPIC, "k", 10, 0, 1 << 62)
+
+    assert len(contents) == 4
+    for content in contents:
+        assert content is not None
+        assert has_valid_property_crc(content)
+        assert content.count(b"__CRC32#") == 1
+    assert len(found.records) == 1

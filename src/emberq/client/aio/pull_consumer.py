@@ -258,7 +258,7 @@ class PullConsumer:
         """Everything that was handed out is finished: store it, and return when that is done."""
         self._check_open()
         self._finish_handed_out()
-        for queue in self._works:
+        for queue in list(self._works):  # a rebalance may come while a commit is on its way
             offset = self._offsets.known(queue)
             if offset >= 0:
                 await self._calls.commit(self._wire_group, queue, offset, is_oneway=False)

@@ -28,6 +28,8 @@ class TopicFlag(IntFlag):
 
 READ_WRITE = int(Permission.READ | Permission.WRITE)
 QUEUE_COUNT_DEFAULT = 16
+# Who lists a topic's queues makes an entry for each; official brokers know no limit.
+QUEUE_COUNT_MAX = 65_536
 
 
 class TopicConfig(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from emberq.broker.persistence import Persistence
 from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.errors import RequestRejected
 from emberq.model.group import GroupConfig
+from emberq.model.topic import QUEUE_COUNT_MAX
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.groups import GroupForbidden, GroupList, GroupTable
 from emberq.protocol.codes import RequestCode, ResponseCode
@@ -134,6 +135,11 @@ class AdminGroupHandlers:
         trouble = group_name_trouble(change.name)
         if trouble is not None:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, trouble)
+        if change.retry_queue_count > QUEUE_COUNT_MAX:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER,
+                f"a retry topic has at most {QUEUE_COUNT_MAX} queues",
+            )
         known = self._groups.get(change.name)
         current = None if known is None else known.attributes
         attributes = changed_attributes(GROUP_ATTRIBUTES, current, change.attributes)

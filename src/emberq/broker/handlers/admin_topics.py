@@ -24,7 +24,7 @@ from emberq.broker.topics import Topics, topic_name_trouble
 from emberq.errors import RequestRejected, StoreError
 from emberq.model.data_version import DataVersion
 from emberq.model.system_topics import RETRY_PREFIX, SYSTEM_TOPICS
-from emberq.model.topic import TopicConfig, TopicFilterType
+from emberq.model.topic import QUEUE_COUNT_MAX, TopicConfig, TopicFilterType
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.routes import TopicNames
 from emberq.protocol.bodies.topics import TopicList, TopicTable, TopicWithMapping
@@ -181,6 +181,10 @@ class AdminTopicHandlers:
 
     def _changed(self, change: TopicConfig) -> TopicConfig:
         """What a topic will be: the attributes of the request are changes of those it has."""
+        if max(change.read_queue_count, change.write_queue_count) > QUEUE_COUNT_MAX:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"a topic has at most {QUEUE_COUNT_MAX} queues"
+            )
         if change.attributes.get(ADD + MESSAGE_TYPE) == MIXED:
             raise not_supported("MIXED message type")
         known = self._topics.get(change.name)

@@ -11,7 +11,7 @@ from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.broker.topics import Topics
 from emberq.errors import RequestRejected
 from emberq.model.queue import MessageQueue
-from emberq.model.topic import TopicConfig
+from emberq.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.statistics import (
     BrokerConsumeStats,
@@ -151,7 +151,7 @@ class ConsumeStatsHandlers:
                 self._offsets.query(group, topic.name, queue_id),
                 self._offsets.pulled(group, topic.name, queue_id),
             )
-            for queue_id in range(queue_count)
+            for queue_id in range(min(queue_count, QUEUE_COUNT_MAX))
         ]
 
     def _progress(self, places: list[_Place]) -> dict[MessageQueue, ConsumeProgress]:

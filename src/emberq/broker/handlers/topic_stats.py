@@ -7,7 +7,7 @@ from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.broker.topics import Topics
 from emberq.errors import RequestRejected
 from emberq.model.queue import MessageQueue
-from emberq.model.topic import TopicConfig
+from emberq.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.statistics import QueueBounds, TopicStats
 from emberq.protocol.codes import ResponseCode
@@ -68,7 +68,8 @@ class TopicStatsHandlers:
 
     def _bounds(self, topic: TopicConfig) -> dict[MessageQueue, QueueBounds]:
         bounds = {}
-        for queue_id in range(max(topic.read_queue_count, topic.write_queue_count)):
+        queue_count = max(topic.read_queue_count, topic.write_queue_count)
+        for queue_id in range(min(queue_count, QUEUE_COUNT_MAX)):
             offset_max = self._store.max_offset(topic.name, queue_id)
             last_ms = 0
             if offset_max > 0:

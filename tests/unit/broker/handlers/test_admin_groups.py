@@ -69,6 +69,13 @@ async def test_bad_names_are_refused(broker: Administered, name: str, remark: st
     assert broker.groups.get("H") is None
 
 
+async def test_a_group_cannot_ask_for_any_number_of_retry_queues(broker: Administered) -> None:
+    answer = await update(broker, groupName="G", retryQueueNums=65_537)
+
+    assert (answer.code, answer.remark) == (29, "a retry topic has at most 65536 queues")
+    assert broker.groups.get("G") is None
+
+
 async def test_several_groups_are_created_together(broker: Administered) -> None:
     body = b'{"groupConfigList":[{"groupName":"G"},{"groupName":"H","consumeEnable":false}]}'
 

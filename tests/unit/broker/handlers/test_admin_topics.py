@@ -103,6 +103,8 @@ async def test_names_that_no_user_may_take_are_refused(
         ({"topicFilterType": "X"}, 1, "topicFilterType = [X] value invalid"),
         ({"attributes": "+message.type=MIXED"}, 29, "MIXED message type is not supported."),
         ({"attributes": "+nokey=1"}, 1, "unsupported key: nokey"),
+        ({"readQueueNums": 65_537}, 29, "a topic has at most 65536 queues"),
+        ({"writeQueueNums": 2**31 - 1}, 29, "a topic has at most 65536 queues"),
     ],
 )
 async def test_settings_that_mean_nothing_are_refused(

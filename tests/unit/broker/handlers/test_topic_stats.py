@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from emberq.broker.statistics.cells import Window
-from emberq.model.topic import TopicConfig
+from emberq.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from emberq.protocol.codes import RequestCode
 from tests.unit.broker.administered import Administered
 
@@ -28,6 +28,14 @@ async def test_every_queue_that_is_read_or_written_is_told(broker: Administered)
         b'{"brokerName":"broker-a","queueId":1,"topic":"T"}:'
         b'{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0}},"topicPutTps":0.5}'
     )
+
+
+async def test_a_topic_of_absurd_size_is_told_up_to_a_limit(broker: Administered) -> None:
+    broker.topics.put(TopicConfig(name="T", read_queue_count=2**31 - 1))
+
+    answer = await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, topic="T")
+
+    assert answer.body.count(b"queueId") == QUEUE_COUNT_MAX
 
 
 async def test_an_unknown_topic_has_no_figures(broker: Administered) -> None:

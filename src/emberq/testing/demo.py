@@ -49,7 +49,9 @@ def main() -> None:
                 run(_after_the_crash(again, sent, took))
                 _check(again.stop() == 0, "the broker did not stop cleanly")
             run(_until_gone(two))
-    click.echo("\nThat is the server side; client and Spark pipelines come next.")
+    click.echo(
+        "\nThat is the server side. The client: examples/first_steps.py. Spark pipelines come next."
+    )
 
 
 async def _before_the_crash(

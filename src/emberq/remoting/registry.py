@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command
@@ -94,6 +95,10 @@ class HandlerRegistry:
         is_async = iscoroutinefunction(handler)
         served = header_type.code if code is None else code
         self._put(served, Entry(parse_and_handle, is_async, self._limit(wait_max_ms)))
+
+    def set_wait_max(self, code: RequestCode, wait_max_ms: float | None) -> None:
+        """Change how long requests of a code may wait; the code must have a handler."""
+        self._entries[int(code)] = replace(self._entries[int(code)], wait_max_ms=wait_max_ms)
 
     @property
     def has_wait_limits(self) -> bool:

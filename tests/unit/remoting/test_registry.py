@@ -88,3 +88,15 @@ def test_a_limited_view_adds_to_the_same_table_with_its_limit() -> None:
 
     limits = {code: entry.wait_max_ms for code in registry.codes() if (entry := registry.get(code))}
     assert limits == {31: 5000.0, 10: 200.0, 30: 5000.0, 34: None}
+
+
+def test_how_long_requests_may_wait_can_change() -> None:
+    registry = HandlerRegistry()
+    registry.add(RequestCode.GET_KV_CONFIG, lambda command, connection: None, wait_max_ms=5)
+
+    registry.set_wait_max(RequestCode.GET_KV_CONFIG, None)
+
+    entry = registry.get(RequestCode.GET_KV_CONFIG)
+    assert entry is not None
+    assert entry.wait_max_ms is None
+    assert not registry.has_wait_limits

@@ -76,6 +76,11 @@ _UNUSUAL_PROPERTIES = TIMER_PROPERTIES | {
 }
 _has_no_unusual = frozenset(_UNUSUAL_PROPERTIES).isdisjoint
 _UNUSUAL_BITS = HOSTS_IPV6_MASK | TRANSACTION_MASK | INNER_BATCH
+_CODES = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+)
 _DEAD_LETTER_DELAY = "-1"
 _STORED = PutStatus.PUT_OK
 
@@ -103,6 +108,7 @@ class SendHandler:
         self._groups = groups
         self._store = store
         self._store_host = store_host
+        self._admission = store.admission
         self._put = store.put
         self._appender = appender
         self._broker_ip = broker_ip
@@ -124,8 +130,14 @@ class SendHandler:
     def add_to(self, registry: HandlerRegistry) -> None:
         wait_max_ms = self._settings.config.send_wait_max_ms
         registry.add(RequestCode.SEND_MESSAGE, self.send_long, wait_max_ms=wait_max_ms)
-        for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        for code in _CODES[1:]:
             registry.add(code, self.send, wait_max_ms=wait_max_ms)
+
+        def follow(config: BrokerConfig) -> None:
+            for code in _CODES:
+                registry.set_wait_max(code, config.send_wait_max_ms)
+
+        self._settings.on_change(follow)
 
     def _configure(self, config: BrokerConfig) -> None:
         self._answers = SendAnswers(self._store_host, config.region_id, config.trace_on)
@@ -145,7 +157,7 @@ class SendHandler:
         (topic, queue_id, system_flag, born_at_ms, flag, text, reconsume_times, is_batch) = (
             read_send(fields)
         )
-        if self._store.is_busy or self._held.is_full:
+        if self._admission.is_index_busy or (self._is_sync_flush and self._held.is_full):
             raise self._overload()
         target = self._target_of(topic) or self._targets.find(topic, fields, self._answers.fields)
         if not 0 <= queue_id < target.queue_count:

@@ -459,6 +459,18 @@ def test_a_store_that_takes_nothing_says_so(broker: Sending) -> None:
     assert response.remark.startswith("service not available now. It may be caused by")
 
 
+def test_how_long_a_send_may_wait_follows_the_configuration(broker: Sending) -> None:
+    def limits() -> set[float | None]:
+        codes = (10, 310, 320)
+        return {entry.wait_max_ms for code in codes if (entry := broker.registry.get(code))}
+
+    assert limits() == {200.0}
+    broker.configure(wait_time_mills_in_send_queue=500)
+    assert limits() == {500.0}
+    broker.configure(broker_fast_failure_enable=False)
+    assert limits() == {None}
+
+
 # SYNC_FLUSH
 
 

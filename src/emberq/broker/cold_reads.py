@@ -47,4 +47,5 @@ class ColdReads:
         self._threads.submit(run)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Wait for the reads that are under way: the store's files close next."""
+        self._threads.shutdown(wait=True, cancel_futures=True)

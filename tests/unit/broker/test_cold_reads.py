@@ -3,7 +3,7 @@
 import threading
 
 from emberq.broker.cold_reads import ColdReads
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 
 async def test_results_and_failures_come_back_to_the_loop() -> None:
@@ -39,3 +39,18 @@ async def test_more_than_the_limit_is_full() -> None:
     reads.close()
 
     assert not reads.is_full
+
+
+async def test_nothing_reads_any_more_when_it_is_closed() -> None:
+    reads = ColdReads(threads_max=1)
+    began, finished = threading.Event(), []
+
+    def read() -> None:
+        began.set()
+        finished.append(threading.current_thread())
+
+    reads.start(read, lambda _: None)
+    assert began.wait(DEADLINE_S)
+    reads.close()
+
+    assert [thread.is_alive() for thread in finished] == [False]

@@ -12,6 +12,7 @@ from emberq.errors import RecordError
 from emberq.record.encode import encode_record, topic_part
 from emberq.record.host import PackedHost
 from emberq.store.consume_queue import ENTRY
+from tests.support.index_records import indexed_record
 from tests.support.twins import COMPILED, PURE, needs_compiled
 
 pytestmark = [pytest.mark.property, needs_compiled]
@@ -229,6 +230,25 @@ def test_the_same_records_are_believed(
 def test_the_same_properties_are_found(text: bytes, before: int, behind: int) -> None:
     content = memoryview(bytes(before) + text + b"\x02TAGS\x01x"[:behind])
     both("indexed_properties", content, before, before + len(text))
+
+
+@given(
+    st.lists(
+        st.builds(
+            indexed_record,
+            small,
+            st.none() | texts,
+            keys=st.none() | st.text("ab ä😀", max_size=9),
+            tags=st.none() | texts,
+            topic=topics,
+            stored_at_ms=small,
+            is_indexed=st.booleans(),
+        ),
+        max_size=80,
+    )
+)
+def test_keys_of_records_are_equal(records: list[Any]) -> None:
+    both("hash_record_keys", records)
 
 
 @given(st.lists(st.tuples(topics, properties, st.integers(0, 3), small), max_size=20))

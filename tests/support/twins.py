@@ -11,6 +11,7 @@ from emberq.kernel import (
     key_collector,
     key_hashes,
     queue_entries,
+    record_keys,
     run_check,
     scan,
 )
@@ -29,6 +30,7 @@ PURE: Any = SimpleNamespace(
     encode_common_record=encode.encode_common_record,
     explode_batch=batch.explode_batch,
     hash_into=key_hashes.hash_into,
+    hash_record_keys=record_keys.hash_record_keys,
     index_hashes=key_hashes.index_hashes,
     indexed_properties=scan.indexed_properties,
     scan_records=scan.scan_records,

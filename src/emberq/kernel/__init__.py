@@ -20,6 +20,7 @@ __all__ = [
     "encode_common_record",
     "explode_batch",
     "hash_into",
+    "hash_record_keys",
     "index_hashes",
     "indexed_properties",
     "scan_records",
@@ -29,7 +30,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 3
+INTERFACE = 4
 
 
 def _chosen() -> str:
@@ -53,6 +54,7 @@ if TWIN == PURE:
     from emberq.kernel.key_collector import KeyCollector
     from emberq.kernel.key_hashes import hash_into, index_hashes
     from emberq.kernel.queue_entries import choose_entries
+    from emberq.kernel.record_keys import hash_record_keys
     from emberq.kernel.run_check import are_records_of
     from emberq.kernel.scan import indexed_properties, scan_records
     from emberq.record.encode import encode_common_record
@@ -65,6 +67,7 @@ else:
         encode_common_record,
         explode_batch,
         hash_into,
+        hash_record_keys,
         index_hashes,
         indexed_properties,
         scan_records,

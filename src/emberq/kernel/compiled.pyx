@@ -116,7 +116,7 @@ cdef extern from "Python.h":
 
 emberq_crc_prepare()
 
-INTERFACE = 3  # as in `emberq.kernel`
+INTERFACE = 4  # as in `emberq.kernel`
 
 
 # Records
@@ -276,6 +276,39 @@ cdef int _hash_each(list hashes, object places, object topics, object keys) exce
             last_topic = topic
         hashes[place] = _index_hash(_hash_text(topic_hash, key))
     return 0
+
+
+def hash_record_keys(object records):
+    cdef list hashes = [], log_offsets = [], times_ms = []
+    cdef object last_topic = None, topic, text, log_offset, time_ms
+    cdef uint32_t topic_hash = 0, tag_hash = 0
+    cdef Py_ssize_t first, index
+    for record in records:
+        if not record.is_indexed:
+            continue
+        first = len(hashes)
+        topic = record.topic
+        if topic is not last_topic:
+            topic_hash = _hash_topic(topic)
+            tag_hash = 31 * (31 * topic_hash + 84) + 35  # `T#`
+            last_topic = topic
+        text = record.unique_key
+        if text is not None:
+            hashes.append(_index_hash(_hash_text(topic_hash, text)))
+        text = record.keys
+        if text:
+            for word in (<str>text).split(" "):
+                if word:
+                    hashes.append(_index_hash(_hash_text(topic_hash, word)))
+        text = record.tags
+        if text:
+            hashes.append(_index_hash(_hash_text(tag_hash, text)))
+        log_offset = record.log_offset
+        time_ms = record.stored_at_ms
+        for index in range(len(hashes) - first):
+            log_offsets.append(log_offset)
+            times_ms.append(time_ms)
+    return hashes, log_offsets, times_ms
 
 
 # Properties

@@ -130,6 +130,8 @@ class IndexFile:
         if self._header.next_number == 1:
             first = _seconds_since(begin_ms, first_ms)
             return [first, *[_seconds_since(first_ms, time_ms) for time_ms in times_ms[1:]]]
+        if times_ms.count(first_ms) == len(times_ms):
+            return [_seconds_since(begin_ms, first_ms)] * len(times_ms)
         # Times of one turn of the loop: few differ.
         seconds = {time_ms: _seconds_since(begin_ms, time_ms) for time_ms in set(times_ms)}
         return [seconds[time_ms] for time_ms in times_ms]

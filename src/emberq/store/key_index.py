@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from emberq.errors import StoreDamaged
-from emberq.kernel import hash_into, tag_index_hash
+from emberq.kernel import hash_record_keys
 from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX, TAG_MARK
 from emberq.record.string_hash import index_hash
 from emberq.store.disk import Disk
@@ -227,33 +227,7 @@ class KeyIndex:
         end_log_offset = self.end_log_offset
         if records[0].log_offset < end_log_offset:
             records = [record for record in records if record.log_offset >= end_log_offset]
-        hashes: list[int] = []
-        owners: list[Dispatched] = []  # the record of each hash
-        keys: list[str] = []
-        places: list[int] = []  # where the hash of each key belongs
-        for record in records:
-            if not record.is_indexed:
-                continue
-            if (unique_key := record.unique_key) is not None:
-                places.append(len(hashes))
-                keys.append(unique_key)
-                hashes.append(0)
-                owners.append(record)
-            if text := record.keys:
-                words = [word for word in text.split(" ") if word]
-                places += range(len(hashes), len(hashes) + len(words))
-                keys += words
-                hashes += [0] * len(words)
-                owners += [record] * len(words)
-            if tags := record.tags:
-                hashes.append(tag_index_hash(record.topic, tags))
-                owners.append(record)
-        hash_into(hashes, places, [owners[place].topic for place in places], keys)
-        self._append(
-            hashes,
-            [record.log_offset for record in owners],
-            [record.stored_at_ms for record in owners],
-        )
+        self._append(*hash_record_keys(records))
         if records:
             self.end_log_offset = max(end_log_offset, records[-1].log_offset + records[-1].size)
 

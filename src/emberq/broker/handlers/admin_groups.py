@@ -12,6 +12,7 @@ from emberq.broker.groups import Groups, group_name_trouble
 from emberq.broker.handlers.paging import is_version, page_of
 from emberq.broker.persistence import Persistence
 from emberq.broker.statistics.broker_statistics import BrokerStatistics
+from emberq.broker.topics import topic_name_trouble
 from emberq.errors import RequestRejected
 from emberq.model.group import GroupConfig
 from emberq.model.topic import QUEUE_COUNT_MAX
@@ -99,6 +100,10 @@ class AdminGroupHandlers:
     async def forbid(self, request: Request[UpdateAndGetGroupForbidden]) -> Command:
         header = request.header
         if header.is_readable is not None:
+            # Official brokers keep any two texts; one that cannot be written would spoil the file.
+            trouble = group_name_trouble(header.group) or topic_name_trouble(header.topic)
+            if trouble is not None:
+                raise RequestRejected(ResponseCode.INVALID_PARAMETER, trouble)
             self._groups.set_forbidden(
                 header.group, header.topic, READ_FORBIDDEN_INDEX, not header.is_readable
             )

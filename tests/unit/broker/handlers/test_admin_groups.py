@@ -127,6 +127,17 @@ async def test_reading_is_forbidden_and_allowed(broker: Administered) -> None:
     assert allowed.body == b'{"group":"G","readable":true,"topic":"T"}'
 
 
+@pytest.mark.parametrize(("group", "topic"), [("\ud800", "T"), ("G", "\ud800"), ("a b", "T")])
+async def test_nothing_is_forbidden_to_what_cannot_be(
+    broker: Administered, group: str, topic: str
+) -> None:
+    answer = await broker.ask(FORBID, group=group, topic=topic, readable="false")
+
+    assert answer.code == 29
+    assert (await update(broker, groupName="G")).code == 0
+    assert broker.files.groups.load().forbidden == {}
+
+
 @pytest.mark.parametrize(
     ("flags", "offsets_left"),
     [({}, 1), ({"removeOffset": "true"}, 0), ({"cleanOffset": "true"}, 0)],

@@ -5,7 +5,7 @@ Hot: one pull is one run through `_serve`, without a task. What waits for messag
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from emberq.protocol.command import Command
 from emberq.remoting.connection import Connection
 from emberq.remoting.dispatch import OVERLOAD_REMARK
 from emberq.remoting.registry import Answer, HandlerRegistry
+from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.message_store import MessageStore
 from emberq.store.reader import ReadLimits
 from emberq.store.results import ReadResult, ReadStatus
@@ -89,6 +90,14 @@ class _Turn(Struct, frozen=True, gc=False):
     held: HeldPull | None = None
     # A held pull is answered now, whatever is found.
     is_last: bool = False
+
+
+class _Read(NamedTuple):
+    """What is read, and where."""
+
+    queue: ConsumeQueue | None
+    offset: int
+    limits: ReadLimits
 
 
 class PullHandlers:
@@ -222,30 +231,39 @@ class PullHandlers:
         )
         if result is not None:
             return self._finish(turn, group, topic, wanted, result)
+        self._read_in_thread(turn, group, topic, wanted, _Read(queue, offset, limits))
+        return None
+
+    def _read_in_thread(
+        self,
+        turn: _Turn,
+        group: GroupConfig,
+        topic: TopicConfig,
+        wanted: MessageFilter,
+        read: _Read,
+    ) -> None:
+        """Wait for the disk elsewhere; the answer leaves when it is there."""
         if self._cold_reads.is_full:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, OVERLOAD_REMARK)
-        if held is not None:
-            self._held.remove(held)  # nobody else may begin a second read
+        if turn.held is not None:
+            self._held.remove(turn.held)  # nobody else may begin a second read
         connection = turn.connection
         connection.requests_in_flight += 1
 
-        def done(read: ReadResult | BaseException) -> None:
+        def done(result: ReadResult | BaseException) -> None:
             connection.requests_in_flight -= 1
 
             def answer() -> Answer:
-                if isinstance(read, BaseException):
-                    raise read
-                return self._finish(turn, group, topic, wanted, read)
+                if isinstance(result, BaseException):
+                    raise result
+                return self._finish(turn, group, topic, wanted, result)
 
             connection.answer_with(turn.command, answer)
 
+        reader = self._store.reader
         self._cold_reads.start(
-            lambda: store.reader.read_waiting(
-                queue, offset, limits, wanted.accepts_entry, wanted.accepts_record
-            ),
-            done,
+            lambda: reader.read_waiting(*read, wanted.accepts_entry, wanted.accepts_record), done
         )
-        return None
 
     def _finish(
         self,

@@ -268,6 +268,16 @@ def test_the_same_keys_are_collected(records: list[tuple[str, bytes, int, int]])
     assert collectors[1].take() == ([], [], [])
 
 
+def test_an_empty_unique_key_is_none_although_its_neighbours_are_known() -> None:
+    for twin in (PURE, COMPILED):
+        collector = twin.KeyCollector()
+        for text in (b"UNIQ_KEY\x01U\x02TAGS\x01A\x02", b"UNIQ_KEY\x01\x02TAGS\x01A\x02"):
+            collector.note("t", text, 0, len(text), 7, 8)
+        hashes, owners, times_ms = collector.take()
+
+        assert len(hashes) == len(owners) == len(times_ms) == 3
+
+
 @given(
     st.lists(
         st.tuples(

@@ -125,7 +125,7 @@ def delayed() -> Steps:
     yield found(1, pull("level 99 is the last", "SCHEDULE_TOPIC_XXXX", queueId=3))
     yield found(1, pull("level 2 delivered", "D1"))
     yield found(2, pull("the last level delivered", "D1"))
-    yield send("to any queue", "D1", "m3", e=-1, i=properties(UNIQ_KEY="UK-8", DELAY="0"))
+    yield send("level 0", "D1", "m3", i=properties(UNIQ_KEY="UK-8", DELAY="0"))
     late = properties(UNIQ_KEY="UK-9", DELAY="1")
     yield send("to a topic made on demand", "D2", "m4", i=late)
     yield found(1, pull("delivered to it", "D2"))

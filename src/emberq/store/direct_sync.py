@@ -73,9 +73,10 @@ class DirectSync:
     def _listen(self) -> None:
         self._watcher.add_reader(self._event, self._heard)
 
-    def request(self, file: MappedFile, offset: int) -> bool:
-        """Have a file synced up to a log offset; False: ask somebody else."""
-        if file.descriptor < 0 or not self._thread.request(file.descriptor, offset):
+    def request(self, file: MappedFile, offset: int, count: int) -> bool:
+        """Have a file synced up to a log offset, for so many messages more; False: ask somebody
+        else."""
+        if file.descriptor < 0 or not self._thread.request(file.descriptor, offset, count):
             return False
         self._file = file
         return True

@@ -56,7 +56,7 @@ class Durability:
         self._waiters = FlushWaiters()
         # The burst of messages whose sync is not asked for yet: where it ends, and from when on
         # it is worth a sync before it ends.
-        self._burst_end = 0
+        self._burst_end = self._burst_count = 0
         self._burst_early_at = 0.0
         self._is_request_scheduled = False
         self._checkpoint = Checkpoint()
@@ -138,6 +138,7 @@ class Durability:
         if self._burst_end == 0:
             self._burst_early_at = now + self._flusher.early_after_s
         self._burst_end = offset
+        self._burst_count += 1
         if self._schedule is None or now >= self._burst_early_at:
             self._want_burst()
         elif not self._is_request_scheduled:
@@ -151,9 +152,10 @@ class Durability:
             self._want_burst()
 
     def _want_burst(self) -> None:
-        end, self._burst_end = self._burst_end, 0
+        end, count = self._burst_end, self._burst_count
+        self._burst_end = self._burst_count = 0
         if self._flusher is not None:
-            self._flusher.want(end)
+            self._flusher.want(end, count)
 
     @property
     def _undurable(self) -> PutStatus:

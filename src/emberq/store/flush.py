@@ -102,14 +102,14 @@ class Flusher:
         """
         return math.inf if self._direct is None else self._direct.mean_s()
 
-    def want(self, offset: int) -> None:
-        """Ask for a sync up to this offset, soon."""
+    def want(self, offset: int, count: int = 1) -> None:
+        """Ask for a sync up to this offset, soon; for so many messages more."""
         active = self._log.active
         if (
             self._direct is not None
             and active is not None
             and self.flushed_offset >= self._log.active_start
-            and self._direct.request(active, offset)
+            and self._direct.request(active, offset, count)
         ):
             return
         with self._woken:

@@ -29,6 +29,9 @@ cdef extern from *:
         int64_t synced;
         int64_t cuts;
         int64_t mean_ns; /* of the last few syncs */
+        int64_t waiting; /* messages that the next sync is for */
+        int64_t expected; /* so many may soon wait: those whose writers were just released too */
+        int64_t expected_until_ns;
         int failure; /* the first error, for ever */
         int is_idle;
         int is_stopped;
@@ -65,6 +68,23 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
+    /* Writers that wait for their last message put the next when it is durable. Without a little
+       patience they would fall into two groups that wait for each other's syncs for ever. */
+    #define EMBERQ_PATIENCE 4 /* a quarter of a sync */
+    #define EMBERQ_PATIENCE_MIN_NS 50000 /* shorter waits are not kept by the system */
+
+    static int emberq_wait_for_others(emberq_syncer *self) {
+        int64_t now_ns = emberq_now_ns();
+        if (self->expected_until_ns - now_ns < EMBERQ_PATIENCE_MIN_NS) return 0;
+        struct timespec until;
+        until.tv_sec = self->expected_until_ns / 1000000000;
+        until.tv_nsec = self->expected_until_ns % 1000000000;
+        self->is_idle = 1;
+        pthread_cond_timedwait(&self->changed, &self->mutex, &until);
+        self->is_idle = 0;
+        return 1;
+    }
+
     static void *emberq_sync_run(void *argument) {
         emberq_syncer *self = argument;
         const uint64_t one = 1;
@@ -76,14 +96,18 @@ cdef extern from *:
                 self->is_idle = 0;
                 continue;
             }
-            int64_t target = self->wanted, cuts = self->cuts;
+            if (self->waiting < self->expected && emberq_wait_for_others(self)) continue;
+            int64_t target = self->wanted, cuts = self->cuts, group = self->waiting;
             int descriptor = self->descriptor;
+            self->waiting = 0;
             pthread_mutex_unlock(&self->mutex);
             int64_t began_ns = emberq_now_ns();
             int failure = emberq_sync_now(self, descriptor);
-            int64_t took_ns = emberq_now_ns() - began_ns;
+            int64_t ended_ns = emberq_now_ns();
             pthread_mutex_lock(&self->mutex);
-            self->mean_ns += (took_ns - self->mean_ns) / 8;
+            self->mean_ns += (ended_ns - began_ns - self->mean_ns) / 8;
+            self->expected = self->waiting + group;
+            self->expected_until_ns = ended_ns + self->mean_ns / EMBERQ_PATIENCE;
             if (!failure && cuts == self->cuts && target > self->synced) self->synced = target;
             if (write(self->event_descriptor, &one, sizeof one) < 0) { /* told already */ }
         }
@@ -96,7 +120,11 @@ cdef extern from *:
         if (!self) return NULL;
         pthread_mutex_init(&self->mutex, NULL);
         pthread_mutex_init(&self->syncing, NULL);
-        pthread_cond_init(&self->changed, NULL);
+        pthread_condattr_t attributes;
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&self->changed, &attributes);
+        pthread_condattr_destroy(&attributes);
         self->descriptor = -1;
         self->event_descriptor = event_descriptor;
         self->synced = self->wanted = synced;
@@ -117,12 +145,15 @@ cdef extern from *:
         free(self);
     }
 
-    static int emberq_syncer_request(emberq_syncer *self, int descriptor, int64_t offset) {
+    static int emberq_syncer_request(
+        emberq_syncer *self, int descriptor, int64_t offset, int64_t count
+    ) {
         pthread_mutex_lock(&self->mutex);
         int is_taken = descriptor == self->descriptor || self->wanted <= self->synced;
         if (is_taken) {
             self->descriptor = descriptor;
             if (offset > self->wanted) self->wanted = offset;
+            self->waiting += count;
             if (self->is_idle) pthread_cond_signal(&self->changed);
         }
         pthread_mutex_unlock(&self->mutex);
@@ -162,7 +193,9 @@ cdef extern from *:
         pass
     emberq_syncer *emberq_syncer_start(int event_descriptor, int64_t synced) noexcept nogil
     void emberq_syncer_stop(emberq_syncer *self) noexcept nogil
-    int emberq_syncer_request(emberq_syncer *self, int descriptor, int64_t offset) noexcept nogil
+    int emberq_syncer_request(
+        emberq_syncer *self, int descriptor, int64_t offset, int64_t count
+    ) noexcept nogil
     void emberq_syncer_cut(emberq_syncer *self, int64_t offset) noexcept nogil
     void emberq_syncer_note(emberq_syncer *self, int64_t offset) noexcept nogil
     int64_t emberq_syncer_mean_ns(emberq_syncer *self) noexcept nogil
@@ -183,9 +216,11 @@ cdef class SyncThread:
     def __dealloc__(self):
         self.stop()
 
-    def request(self, int descriptor, int64_t offset):
-        """Ask for a sync of a file up to a log offset; False while another file is being synced."""
-        return bool(emberq_syncer_request(self._running(), descriptor, offset))
+    def request(self, int descriptor, int64_t offset, int64_t count):
+        """Ask for a sync of a file up to a log offset, for so many messages more.
+
+        False while another file is being synced."""
+        return bool(emberq_syncer_request(self._running(), descriptor, offset, count))
 
     def cut_back(self, int64_t offset):
         """What is written behind an offset from now on is not synced, whatever is under way."""

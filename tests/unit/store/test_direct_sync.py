@@ -61,12 +61,12 @@ def unsyncable() -> Iterator[int]:
 
 
 def test_what_is_asked_for_is_synced_and_told(syncing: Syncing, descriptor: int) -> None:
-    assert syncing.thread.request(descriptor, 10)
+    assert syncing.thread.request(descriptor, 10, 1)
     syncing.wait()
     assert syncing.thread.synced_offset() == 10
     assert 0 < syncing.thread.mean_s() < 15
 
-    assert syncing.thread.request(descriptor, 25)
+    assert syncing.thread.request(descriptor, 25, 1)
     syncing.wait()
     assert syncing.thread.synced_offset() == 25
 
@@ -74,7 +74,7 @@ def test_what_is_asked_for_is_synced_and_told(syncing: Syncing, descriptor: int)
 def test_a_failure_is_told_for_ever_and_to_everybody(
     syncing: Syncing, descriptor: int, unsyncable: int
 ) -> None:
-    syncing.thread.request(unsyncable, 10)
+    syncing.thread.request(unsyncable, 10, 1)
     syncing.wait()
 
     for ask in (syncing.thread.synced_offset, lambda: syncing.thread.sync_now(descriptor)):
@@ -98,11 +98,11 @@ def test_behind_a_cut_nothing_is_synced_until_it_is_asked_for_again(
     syncing: Syncing, descriptor: int
 ) -> None:
     for _ in range(50):
-        syncing.thread.request(descriptor, 100)
+        syncing.thread.request(descriptor, 100, 1)
         syncing.thread.cut_back(0)
         assert syncing.thread.synced_offset() == 0
     while syncing.thread.synced_offset() == 0:
-        syncing.thread.request(descriptor, 100)
+        syncing.thread.request(descriptor, 100, 1)
         syncing.wait()
 
     assert syncing.thread.synced_offset() == 100
@@ -120,8 +120,20 @@ def test_a_thread_that_has_ended_says_so(descriptor: int) -> None:
     syncing.close()
 
     with pytest.raises(ValueError, match="has ended"):
-        syncing.thread.request(descriptor, 1)
+        syncing.thread.request(descriptor, 1, 1)
     syncing.thread.stop()
+
+
+def test_a_sync_waits_a_little_for_writers_that_were_just_released(
+    syncing: Syncing, descriptor: int
+) -> None:
+    """They may have nothing more to say: those who wait are not made to wait for ever."""
+    syncing.thread.request(descriptor, 100, 50)
+    syncing.wait()
+    syncing.thread.request(descriptor, 110, 1)
+    syncing.wait()
+
+    assert syncing.thread.synced_offset() == 110
 
 
 async def test_messages_of_many_segments_become_durable(tmp_path: Path) -> None:
@@ -172,7 +184,7 @@ async def test_messages_of_one_turn_share_a_sync(
     flusher = store.durability._flusher
     assert flusher is not None
     wanted: list[int] = []
-    monkeypatch.setattr(flusher, "want", wanted.append)
+    monkeypatch.setattr(flusher, "want", lambda offset, count: wanted.append(offset))
     outcomes = [durable(store, put(store).end_offset) for _ in range(3)]
     await until(lambda: wanted)
 

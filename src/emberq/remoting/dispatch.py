@@ -12,6 +12,7 @@ from emberq.protocol.frame import parse_frame
 from emberq.remoting.hooks import CallHook, tell_after
 from emberq.remoting.limits import RemotingLimits
 from emberq.remoting.registry import Answer, Entry, HandlerRegistry
+from emberq.seldom import Seldom
 
 if TYPE_CHECKING:
     from emberq.remoting.connection import Connection
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 OVERLOAD_REMARK = "[OVERLOAD]system busy, start flow control for a while"
 TIMEOUT_REMARK = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
+# Whoever sends nonsense in a loop must not fill the log.
+FAILURE_LOGGED_EVERY_S = 1.0
 # A handler that was cancelled gets this long to clean up.
 CANCEL_WAIT_MAX_S = 1.0
 
@@ -39,6 +42,8 @@ class Dispatcher:
         self._limits = limits
         self._hooks = hooks
         self._tasks: set[asyncio.Task[None]] = set()
+        self._bad_requests = Seldom(FAILURE_LOGGED_EVERY_S)
+        self._failed_handlers = Seldom(FAILURE_LOGGED_EVERY_S)
 
     @property
     def in_flight(self) -> int:
@@ -64,7 +69,7 @@ class Dispatcher:
                 return
             result: Answer = entry.handle(command, connection)
         except Exception as error:
-            result = _failure(command, connection, error)
+            result = self._failure(command, connection, error)
         if self._hooks:
             self._reply(command, connection, result)
         elif result is not None and not command.flag & ONEWAY_BIT:
@@ -77,7 +82,7 @@ class Dispatcher:
         try:
             result = make()
         except Exception as error:
-            result = _failure(command, connection, error)
+            result = self._failure(command, connection, error)
         if result is not None:
             self._reply(command, connection, result)
 
@@ -113,10 +118,29 @@ class Dispatcher:
         try:
             result: Answer = await entry.handle(command, connection)
         except Exception as error:
-            result = _failure(command, connection, error)
+            result = self._failure(command, connection, error)
         finally:
             connection.requests_in_flight -= 1
         self._reply(command, connection, result)
+
+    def _failure(self, command: Command, connection: "Connection", error: Exception) -> Command:
+        """The answer to a request that was not served; one in a while is logged."""
+        if isinstance(error, RequestRejected):
+            return answer(command, error.code, error.remark, error.fields)
+        is_theirs = isinstance(error, ProtocolError)
+        held_back = (self._bad_requests if is_theirs else self._failed_handlers).held_back()
+        if held_back is not None:
+            log.log(
+                logging.WARNING if is_theirs else logging.ERROR,
+                "%s peer=%s code=%d reason=%s not_logged_before=%d",
+                "bad_request" if is_theirs else "handler_failed",
+                connection.peer,
+                command.code,
+                error,
+                held_back,
+                exc_info=None if is_theirs else error,
+            )
+        return answer(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
     def _reply(self, command: Command, connection: "Connection", result: Answer) -> None:
         if self._hooks:
@@ -131,13 +155,3 @@ def _decoded(result: Answer) -> Command | None:
     if isinstance(result, list):
         result = b"".join(result)
     return parse_frame(result) if isinstance(result, bytes) else result
-
-
-def _failure(command: Command, connection: "Connection", error: Exception) -> Command:
-    if isinstance(error, RequestRejected):
-        return answer(command, error.code, error.remark, error.fields)
-    if isinstance(error, ProtocolError):
-        log.warning("bad_request peer=%s code=%d reason=%s", connection.peer, command.code, error)
-    else:
-        log.error("handler_failed peer=%s code=%d", connection.peer, command.code, exc_info=error)
-    return answer(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from emberq.record.layout import IPV4_HOST_SIZE, BytesLike
 from emberq.record.property_crc import reserve_property_crc, with_property_crc
 from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
+from emberq.seldom import Seldom
 from emberq.store.admission import Admission
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
@@ -22,7 +23,6 @@ from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.dispatch import Dispatched, DispatchedBatch
 from emberq.store.queue_table import QueueTable
 from emberq.store.results import PutResult, PutStatus
-from emberq.store.seldom import Seldom
 from emberq.store.tag_codes import TagCodes
 from emberq.store.turn_dispatch import TurnDispatch
 

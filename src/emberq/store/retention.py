@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
+from emberq.seldom import Seldom
 from emberq.store.commit_log import CommitLog
 from emberq.store.config import StoreConfig
 from emberq.store.disk import Disk
 from emberq.store.disk_space import DiskUsage
 from emberq.store.queue_table import QueueTable
-from emberq.store.seldom import Seldom
 
 log = logging.getLogger(__name__)
 

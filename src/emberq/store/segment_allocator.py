@@ -5,8 +5,8 @@ import threading
 import time
 from pathlib import Path
 
+from emberq.seldom import Seldom
 from emberq.store.disk import Disk, MappedFile
-from emberq.store.seldom import Seldom
 
 log = logging.getLogger(__name__)
 

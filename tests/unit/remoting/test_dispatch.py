@@ -276,6 +276,21 @@ async def test_what_comes_after_a_late_turn_has_not_waited() -> None:
     assert [command.code for command in transport.commands] == [2, 99]
 
 
+@pytest.mark.parametrize("error", [ProtocolError("nonsense"), ZeroDivisionError("ours")])
+async def test_failures_in_a_row_are_all_answered_and_seldom_logged(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = HandlerRegistry()
+    registry.add(WORK, raising(error))
+    connection, transport = connect_to(Endpoint(registry))
+
+    connection.data_received(encode_frame(Command(code=WORK)) * 50)
+
+    assert [command.code for command in transport.commands] == [1] * 50
+    assert len(caplog.records) == 1
+    assert str(error) in caplog.records[0].getMessage()
+
+
 async def test_cancelled_handlers_are_counted_and_gone() -> None:
     gate = Gate()
     endpoint = endpoint_of({WORK: gate.handle})

@@ -1,4 +1,4 @@
-"""Log lines that many messages could cause, written once in a while."""
+"""Log lines that many messages or requests could cause, written once in a while."""
 
 import time
 from collections.abc import Callable

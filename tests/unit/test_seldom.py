@@ -1,6 +1,6 @@
 """One event per interval, the others counted."""
 
-from emberq.store.seldom import Seldom
+from emberq.seldom import Seldom
 
 
 def test_the_first_event_comes_through_and_those_after_it_are_counted() -> None:

@@ -12,6 +12,7 @@ from emberq.store.queue_files import QueueFiles
 # Files at the end of a queue that are read again, as official brokers do.
 FILES_READ_AGAIN = 3
 _CHUNK_ENTRIES = (200, 13_000)
+_NEIGHBOURS = 100  # entries before and behind one that are read with it
 _OFFSET_AND_SIZE = Layout(">qi8x")
 
 
@@ -39,34 +40,59 @@ def cut_back(queue: ConsumeQueue, log_offset: int, commit_log: CommitLog) -> Non
     and an entry that lies on two pages may be half there. So the last one kept is compared with
     its record.
     """
+    entries = _Entries(queue)
     low, high = queue.min_offset, queue.end_offset
     while low < high:
         middle = (low + high) // 2
-        if _starts_below(_entry(queue, middle), log_offset):
+        if _starts_below(entries.at(middle), log_offset):
             low = middle + 1
         else:
             high = middle
-    while low > queue.min_offset and not _is_kept(queue, low - 1, log_offset, commit_log):
+    while low > queue.min_offset and not _is_kept(entries, low - 1, log_offset, commit_log):
         low -= 1
-    queue.truncate(low, _log_end(queue, low))
+    queue.truncate(low, _log_end(entries, low))
 
 
 def cut_to_log_end(queue: ConsumeQueue, log_end: int) -> None:
     """Keep the entries of records that end at or below `log_end`."""
+    entries = _Entries(queue)
     low, high = queue.min_offset, queue.end_offset
     while low < high:
         middle = (low + high) // 2
-        log_offset, size = _entry(queue, middle)
+        log_offset, size = entries.at(middle)
         if size == FILLER_RECORD_SIZE or log_offset + size <= log_end:
             low = middle + 1
         else:
             high = middle
-    queue.truncate(low, _log_end(queue, low))
+    queue.truncate(low, _log_end(entries, low))
 
 
 def is_entry_of(queue: ConsumeQueue, queue_offset: int, commit_log: CommitLog) -> bool:
     """Whether an entry leads to an intact record that names queue and queue offset."""
-    log_offset, size = _entry(queue, queue_offset)
+    return _is_entry_of(_Entries(queue), queue_offset, commit_log)
+
+
+class _Entries:
+    """Log offsets and sizes of a queue's entries; neighbours are read together."""
+
+    def __init__(self, queue: ConsumeQueue) -> None:
+        self.queue = queue
+        self._first = 0
+        self._block = b""
+
+    def at(self, offset: int) -> tuple[int, int]:
+        position = (offset - self._first) * ENTRY_SIZE
+        if not 0 <= position < len(self._block):
+            self._first = max(offset - _NEIGHBOURS, self.queue.min_offset)
+            self._block = self.queue.entries_from_disk(self._first, 2 * _NEIGHBOURS)
+            position = (offset - self._first) * ENTRY_SIZE
+        log_offset, size = _OFFSET_AND_SIZE.unpack_from(self._block, position)
+        return log_offset, size
+
+
+def _is_entry_of(entries: _Entries, queue_offset: int, commit_log: CommitLog) -> bool:
+    queue = entries.queue
+    log_offset, size = entries.at(queue_offset)
     record = next(iter(LogScan(commit_log, log_offset, log_offset + size)), None)
     return (
         record is not None
@@ -77,27 +103,29 @@ def is_entry_of(queue: ConsumeQueue, queue_offset: int, commit_log: CommitLog) -
     )
 
 
-def _is_kept(queue: ConsumeQueue, offset: int, limit: int, commit_log: CommitLog) -> bool:
-    log_offset, size = entry = _entry(queue, offset)
-    if size == FILLER_RECORD_SIZE or 0 <= log_offset < commit_log.min_offset:
-        return True  # its record is gone, nothing to compare with
-    return _starts_below(entry, limit) and is_entry_of(queue, offset, commit_log)
+def _is_kept(entries: _Entries, offset: int, limit: int, commit_log: CommitLog) -> bool:
+    log_offset, size = entry = entries.at(offset)
+    if size == FILLER_RECORD_SIZE:
+        return True
+    if 0 <= log_offset < commit_log.min_offset:
+        # Its record is gone, or it is torn and seems to lead to the log's lost beginning. The
+        # first entry of a file lies on one page; any other one must follow the one before it.
+        if offset == entries.queue.min_offset:
+            return True
+        before, size_before = entries.at(offset - 1)
+        return size_before == FILLER_RECORD_SIZE or before + size_before <= log_offset
+    return _starts_below(entry, limit) and _is_entry_of(entries, offset, commit_log)
 
 
 def _starts_below(entry: tuple[int, int], log_offset: int) -> bool:
     return entry[1] == FILLER_RECORD_SIZE or (entry[1] > 0 and 0 <= entry[0] < log_offset)
 
 
-def _entry(queue: ConsumeQueue, offset: int) -> tuple[int, int]:
-    log_offset, size = _OFFSET_AND_SIZE.unpack(queue.entries_from_disk(offset, 1))
-    return log_offset, size
-
-
-def _log_end(queue: ConsumeQueue, end_offset: int) -> int:
+def _log_end(entries: _Entries, end_offset: int) -> int:
     """Where the record of the last entry below `end_offset` ends; -1 if there is none."""
-    if end_offset <= queue.min_offset:
+    if end_offset <= entries.queue.min_offset:
         return -1
-    log_offset, size = _entry(queue, end_offset - 1)
+    log_offset, size = entries.at(end_offset - 1)
     return -1 if size == FILLER_RECORD_SIZE else log_offset + size
 
 

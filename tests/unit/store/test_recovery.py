@@ -415,3 +415,27 @@ def test_messages_go_on_with_the_next_offset_after_all_of_them_expired(tmp_path:
         result = put(store, b"next")
         assert result.status is PutStatus.PUT_OK
         assert result.queue_offset >= 100
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 6])
+def test_a_torn_entry_is_not_taken_for_one_of_a_deleted_message(
+    kept_bytes: int, tmp_path: Path
+) -> None:
+    """Without its first bytes it leads to the log's beginning, which is gone."""
+    quiet: dict[str, Any] = {"flush_interval_consume_queue": 3_600_000}
+    bodies = [b"%03d" % number + bytes(1_000) for number in range(40)]
+    with opened(tmp_path, **quiet) as store:
+        for body in bodies:
+            put(store, body)
+        store.log.remove_first()
+    with crashing(tmp_path, **quiet) as store:
+        first = store.min_offset(TOPIC, 0)
+        for body in (b"one", b"two"):
+            put(store, body)
+        store.durability.write_side_files(lambda: None)
+    overwrite(queue_path(tmp_path), 40 * ENTRY_SIZE, bytes(8 - kept_bytes))
+
+    with opened(tmp_path, **quiet) as store:
+        assert first > 0
+        assert bodies_of(store) == [*bodies[first:], b"one", b"two"]
+        assert put(store, b"three").queue_offset == 42

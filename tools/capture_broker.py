@@ -36,7 +36,9 @@ def fresh_home() -> Iterator[Path]:
 
 @contextmanager
 def official_broker(home: Path, config: dict[str, str]) -> Iterator[Broker]:
-    broker = start_official_broker(LINE, "brk-a", home, [], port=None, **(IDENTITY | config))
+    broker = start_official_broker(
+        LINE, "brk-a", home, [], port=None, java_options=(), **(IDENTITY | config)
+    )
     try:
         broker.wait_for_boot()
         yield broker

@@ -97,6 +97,7 @@ class Station:
             self.home / "broker",
             [self._name_server],
             port=self.port,
+            java_options=(),
             **BROKER_CONFIG,
         )
         return self.broker

@@ -32,6 +32,7 @@ type clients struct {
 	instances  int
 	closings   []func()
 	shared     rocketmq.Producer
+	load       *load
 }
 
 func newClients(nameServer, prefix string) *clients {
@@ -171,7 +172,11 @@ func message(topic, tag, key, body string) *primitive.Message {
 }
 
 func eventually(condition func() bool) bool {
-	deadline := time.Now().Add(patience)
+	return eventuallyWithin(patience, condition)
+}
+
+func eventuallyWithin(limit time.Duration, condition func() bool) bool {
+	deadline := time.Now().Add(limit)
 	for !condition() {
 		if time.Now().After(deadline) {
 			return false

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	rlog.SetLogLevel("fatal")
+	rlog.SetLogLevel(logLevel())
 	clients := newClients(os.Args[1], os.Args[2])
 	if len(os.Args) > 3 {
 		runMember(clients, os.Args[3], os.Args[4])
@@ -33,6 +33,9 @@ func main() {
 		"lite":      clients.lite,
 		"retry":     clients.retry,
 		"suspend":   clients.suspend,
+		"load":      clients.startLoad,
+		"loaded":    clients.progress,
+		"unload":    clients.stopLoad,
 	}
 	fmt.Println("ready")
 	for clients.input.Scan() {
@@ -55,6 +58,14 @@ type answer struct{ lines []string }
 
 func (a *answer) add(format string, values ...any) {
 	a.lines = append(a.lines, fmt.Sprintf(format, values...))
+}
+
+// The client reports what it repeats anyway; SCENARIO_LOG_LEVEL=info shows it.
+func logLevel() string {
+	if level := os.Getenv("SCENARIO_LOG_LEVEL"); level != "" {
+		return level
+	}
+	return "fatal"
 }
 
 func newInput() *bufio.Scanner { return bufio.NewScanner(os.Stdin) }

@@ -99,6 +99,7 @@ def start_official_broker(
     name_servers: list[NameServer],
     *,
     port: int | None = None,
+    java_options: tuple[str, ...] = (),
     **config: str,
 ) -> Broker:
     """A broker on `home/store`, on a port of its own or the given one of `broker_port`."""
@@ -112,7 +113,7 @@ def start_official_broker(
             class_path=[server_jars(line)],
             home=home,
             heap_mb=256,
-            options=("-XX:MaxDirectMemorySize=512m",),
+            options=("-XX:MaxDirectMemorySize=512m", *java_options),
         )
         return TestProcess(f"official broker {line.server_version} {name}", command, home)
 

@@ -23,6 +23,9 @@ ROUTE_TIMEOUT_S = 20.0
 
 # Retries take the third level and later ones: a second each instead of minutes.
 SETTINGS = {"messageDelayLevel": " ".join(["1s"] * 18)}
+# Go clients leave locks behind; a system property officially, a key of broker.conf for ours.
+LOCK_TIME_KEY, LOCK_TIME_MS = "rocketmq.broker.rebalance.lockMaxLiveTime", "10000"
+OWN_SETTINGS = SETTINGS | {LOCK_TIME_KEY: LOCK_TIME_MS}
 
 
 @dataclass(frozen=True)
@@ -78,24 +81,32 @@ def start_emberq_site(home: Path) -> Site:
     """One of ours alone, for tests that kill it."""
     name_server = start_emberq_name_server(home / "namesrv")
     wait_for_boot(name_server)
-    broker = start_emberq_broker(BROKER_NAME, home / "emberq", [name_server], **SETTINGS)
+    broker = start_emberq_broker(BROKER_NAME, home / "emberq", [name_server], **OWN_SETTINGS)
     broker.wait_for_boot()
     wait_until_registered(name_server, broker)
     return Site(name_server, broker)
 
 
 def start_sites(home: Path, **config: str) -> Sites:
-    settings = SETTINGS | config
     name_servers = [start_emberq_name_server(home / f"namesrv-{part}") for part in "eo"]
     for name_server in name_servers:
         wait_for_boot(name_server)
     ours, official = name_servers
     sites = Sites(
-        Site(ours, start_emberq_broker(BROKER_NAME, home / "emberq", [ours], **settings)),
+        Site(
+            ours,
+            start_emberq_broker(BROKER_NAME, home / "emberq", [ours], **(OWN_SETTINGS | config)),
+        ),
         Site(
             official,
             start_official_broker(
-                NEWEST, BROKER_NAME, home / "official", [official], port=None, **settings
+                NEWEST,
+                BROKER_NAME,
+                home / "official",
+                [official],
+                port=None,
+                java_options=(f"-D{LOCK_TIME_KEY}={LOCK_TIME_MS}",),
+                **(SETTINGS | config),
             ),
         ),
     )

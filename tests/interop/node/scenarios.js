@@ -7,8 +7,9 @@ const readline = require('readline');
 const { Clients } = require('./clients');
 const sending = require('./sending');
 const pushing = require('./pushing');
+const loading = require('./loading');
 
-const SCENARIOS = { ...sending, ...pushing };
+const SCENARIOS = { ...sending, ...pushing, ...loading };
 
 async function answerTo(clients, scenario) {
   const lines = [];

@@ -19,6 +19,9 @@ _HEADER_SIZE_MASK = 0x00FFFFFF
 # The largest real header carries 32 KiB of properties. Parsed, a header takes many times its size
 # in memory, so its own limit is far below a frame's.
 HEADER_SIZE_MAX_BYTES = 2 * 1024 * 1024
+# Shorter pieces of a frame are put together as they come: a peer that sends byte by byte must not
+# make us hold an object for each.
+PIECE_SIZE_MIN_BYTES = 4096
 _JSON, _BINARY = HeaderEncoding.JSON, HeaderEncoding.BINARY
 _SUCCESS_HEADER = encode_json_header(answer(Command())).replace(b'"opaque":0', b'"opaque":%d')
 
@@ -78,26 +81,34 @@ def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Comm
     return command
 
 
+def _parse_pieces(pieces: list[bytes | bytearray]) -> Command:
+    """The command of one whole frame; a large body is copied but once."""
+    first = pieces[0]
+    header_end = 8 + int.from_bytes(first[4:8], "big")  # far away for every other encoding
+    if header_end > len(first) or header_end > 8 + HEADER_SIZE_MAX_BYTES:
+        return parse_frame(b"".join(pieces))
+    command = decode_json_header(bytes(first[8:header_end]))
+    command.body = b"".join((first[header_end:], *pieces[1:]))
+    return command
+
+
 class FrameDecoder:
     """Feed it bytes as they arrive, then take the commands they complete, one at a time.
 
-    A frame that lies within one read is parsed where it lies; only one that spans reads is
-    gathered in a buffer, which grows with what really arrived, not with what was announced.
+    A frame that lies within one read is parsed where it lies. Of one that spans reads the pieces
+    are kept as they came and joined once; what is held is what really arrived, not what was
+    announced.
     """
 
-    __slots__ = ("_chunk", "_partial", "_position", "_size_max", "_wanted")
+    __slots__ = ("_chunk", "_pieces", "_position", "_size_max", "_wanted", "partial_size")
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX_BYTES) -> None:
         self._size_max = frame_size_max - 4  # as frames announce it: without the length word
         self._chunk: bytes = b""
         self._position = 0
-        self._partial = bytearray()  # the beginning of a frame from earlier reads
+        self._pieces: list[bytes | bytearray] = []  # of a frame that earlier reads began
         self._wanted = 0  # whole size of that frame, 0 while its length word is not complete
-
-    @property
-    def partial_size(self) -> int:
-        """Bytes held of a frame that is not complete yet."""
-        return len(self._partial)
+        self.partial_size = 0  # bytes held of a frame that is not complete yet
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes; all commands of the previous ones must have been taken."""
@@ -114,11 +125,8 @@ class FrameDecoder:
         """
         chunk, start = self._chunk, self._position
         available = len(chunk) - start
-        if self._partial or available < 8:
-            if not available:
-                return None
-            frame = self._gathered_frame()
-            return None if frame is None else parse_frame(memoryview(frame))
+        if self._pieces or available < 8:
+            return self._gathered_frame() if available else None
         size, kind = _PREFIX.unpack_from(chunk, start)
         if not 4 <= size <= self._size_max:
             raise self._refusal(size)
@@ -138,28 +146,36 @@ class FrameDecoder:
         command.body = chunk[header_end:end]
         return command
 
-    def _gathered_frame(self) -> bytearray | None:
+    def _gathered_frame(self) -> Command | None:
         """A frame that spans reads, once its last byte is here."""
-        partial = self._partial
         if not self._wanted:
-            self._gather(8 - len(partial))
-            if len(partial) < 8:
+            self._gather(8 - self.partial_size)
+            if self.partial_size < 8:
                 return None
-            size = int.from_bytes(partial[:4], "big")
+            head = b"".join(self._pieces)
+            self._pieces = [head]
+            size = int.from_bytes(head[:4], "big")
             if not 4 <= size <= self._size_max:
                 raise self._refusal(size)
             self._wanted = 4 + size
-        self._gather(self._wanted - len(partial))
-        if len(partial) < self._wanted:
+        self._gather(self._wanted - self.partial_size)
+        if self.partial_size < self._wanted:
             return None
-        self._partial = bytearray()
-        self._wanted = 0
-        return partial
+        pieces, self._pieces = self._pieces, []
+        self._wanted = self.partial_size = 0
+        return _parse_pieces(pieces)
 
     def _gather(self, count: int) -> None:
-        """Move up to `count` bytes from the chunk to the partial frame."""
-        taken = memoryview(self._chunk)[self._position : self._position + count]
-        self._partial += taken
+        """Move up to `count` bytes from the chunk to the pieces."""
+        taken = self._chunk[self._position : self._position + count]
+        pieces = self._pieces
+        if len(taken) >= PIECE_SIZE_MIN_BYTES or not pieces:
+            pieces.append(taken)
+        elif isinstance(pieces[-1], bytearray):
+            pieces[-1] += taken
+        else:
+            pieces.append(bytearray(taken))
+        self.partial_size += len(taken)
         self._position += len(taken)
         if self._position == len(self._chunk):
             self._chunk, self._position = b"", 0

@@ -7,6 +7,7 @@ from emberq.protocol.command import RESPONSE_BIT, Command, HeaderEncoding, answe
 from emberq.protocol.frame import (
     FRAME_SIZE_MAX_BYTES,
     HEADER_SIZE_MAX_BYTES,
+    PIECE_SIZE_MIN_BYTES,
     FrameDecoder,
     encode_frame,
     encode_head,
@@ -243,3 +244,30 @@ def test_the_frame_of_a_plain_success_is_that_of_its_answer(
 
     for body in (b"", b"route"):
         assert success_frame(request, body) == encode_frame(answer(request, body=body))
+
+
+@pytest.mark.parametrize("step", [1, 7, 8, 9, 100, PIECE_SIZE_MIN_BYTES, 5_000, 30_000])
+def test_a_large_frame_in_pieces_of_any_size_is_whole(step: int) -> None:
+    body = bytes(range(256)) * 64
+    stream = encode_frame(Command(code=7, body=body)) + encode_frame(Command(code=8, body=b"end"))
+    decoder = FrameDecoder()
+    commands = []
+    for start in range(0, len(stream), step):
+        decoder.feed(stream[start : start + step])
+        while (command := decoder.next()) is not None:
+            commands.append(command)
+
+    assert [(command.code, command.body) for command in commands] == [(7, body), (8, b"end")]
+    assert all(type(command.body) is bytes for command in commands)
+    assert decoder.partial_size == 0
+
+
+def test_bytes_that_come_one_by_one_are_held_together() -> None:
+    frame = encode_frame(Command(code=7, body=bytes(20_000)))
+    decoder = FrameDecoder()
+    for number in range(len(frame) - 1):
+        decoder.feed(frame[number : number + 1])
+        assert decoder.next() is None
+
+    assert decoder.partial_size == len(frame) - 1
+    assert len(decoder._pieces) <= 3

@@ -141,6 +141,7 @@ def add_pulls(broker: BrokerParts) -> None:
         steady_ms=steady_ms,
     )
     broker.store.dispatcher.on_queue_grown(polling.queue_grown)
+    broker.offsets.on_reset(polling.notify)
     broker.services.append(polling.watch)
     broker.closings.append(held.drop)
 

@@ -31,6 +31,7 @@ class ConsumerOffsets:
         self._resets: dict[Key, QueueOffsets] = {}
         self._topics: dict[str, set[str]] = {}  # by group
         self._listeners: list[Callable[[], None]] = []
+        self._reset_listeners: list[Callable[[str, int], None]] = []
         self._commits_until_version = COMMITS_PER_VERSION
         self.version = DataVersion(timestamp_ms=now_ms())
         if stored is not None:
@@ -39,6 +40,10 @@ class ConsumerOffsets:
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener()` after changes; often, so it must be cheap."""
         self._listeners.append(listener)
+
+    def on_reset(self, listener: Callable[[str, int], None]) -> None:
+        """Call `listener(topic, queue_id)` when some group is moved there."""
+        self._reset_listeners.append(listener)
 
     # Committing and asking
 
@@ -120,6 +125,8 @@ class ConsumerOffsets:
             return
         self._resets.setdefault((topic, group), {})[queue_id] = offset
         self.commit(group, topic, queue_id, offset)  # counts already for a group that is offline
+        for listener in self._reset_listeners:
+            listener(topic, queue_id)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get((topic, group), {})

@@ -82,6 +82,21 @@ async def test_a_pull_that_waits_is_answered_when_a_message_arrives(tmp_path: Pa
     assert bodies_of(response) == [b"new"]
 
 
+async def test_a_reset_moves_a_consumer_that_waits_at_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as running, clients(running, "a", "tool") as (a, tool):
+        put(running, b"1", b"2")
+        waiting = asyncio.create_task(a.ask(PULL, fields(2, sysFlag=WAITING)))
+        await until(lambda: len(running.held_pulls) == 1)
+
+        asked = {"topic": "T", "group": "G", "timestamp": "0", "isForce": "true"}
+        reset = await tool.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
+        response = await asyncio.wait_for(waiting, DEADLINE_S)
+
+    assert reset.code == 0
+    assert (response.code, response.remark) == (21, "OFFSET_RESET")
+    assert (response.fields or {})["nextBeginOffset"] == "0"
+
+
 async def test_an_old_pull_is_answered_behind_later_requests(tmp_path: Path) -> None:
     async with broker(tmp_path) as running, clients(running, "a") as (a,):
         put(running)

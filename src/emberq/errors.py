@@ -20,6 +20,7 @@ EmberqError
 ├── ClientError               a client cannot do what was asked
 │   ├── NoNameServer          none is configured, or none can be reached
 │   ├── TopicNotFound         no name server knows a route
+│   ├── MessageNotFound       no message has the id
 │   ├── BrokerNotFound        a broker's address is not known
 │   ├── ClientClosed          used before its start or after its end
 │   ├── ForkedClient          used in another process than the one that made it
@@ -130,6 +131,10 @@ class NoNameServer(ClientError):
 
 class TopicNotFound(ClientError):
     """No name server knows where a topic is."""
+
+
+class MessageNotFound(ClientError):
+    """No message has the id, or not any more."""
 
 
 class BrokerNotFound(ClientError):

@@ -11,6 +11,8 @@ import pytest
 
 import emberq
 import emberq.aio
+from emberq.client.aio import at_hand as aio_at_hand
+from emberq.client.blocking import at_hand as blocking_at_hand
 from emberq.client.blocking import client as blocking_client
 from emberq.client.blocking import consumers as blocking_consumers
 
@@ -22,6 +24,7 @@ PAIRS: list[tuple[type[Any], type[Any]]] = [
     (emberq.aio.Producer, blocking_client.Producer),
     (emberq.aio.PushConsumer, blocking_consumers.PushConsumer),
     (emberq.aio.PullConsumer, blocking_consumers.PullConsumer),
+    (aio_at_hand.AtHand, blocking_at_hand.AtHand),
 ]
 # What producers and consumers and their client say to each other.
 INTERNAL = {
@@ -52,7 +55,7 @@ def test_the_blocking_half_has_the_same_methods_and_arguments(
     public = {name for name in vars(for_loops) if not name.startswith("_")} - INTERNAL
     offered = {name for name in vars(for_threads) if not name.startswith("_")} - BLOCKING_ONLY
     assert public <= offered | {"committed"}
-    for name in {"__init__", *public}:
+    for name in {"__init__", *public} & vars(for_loops).keys():
         one, other = vars(for_loops)[name], vars(for_threads)[name]
         if callable(one):
             assert _arguments(one) == _arguments(other), name

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
@@ -54,7 +55,7 @@ RETRIES = 2
 IN_FLIGHT_MAX = 10_000
 
 
-class Producer:
+class Producer(AtHand):
     """Sends messages of one group. Use it as `async with Producer("group") as producer:`."""
 
     def __init__(

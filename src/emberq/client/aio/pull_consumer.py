@@ -16,6 +16,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from emberq.client.aio.assignments import Assignments
+from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.aio.offset_stores import BrokerOffsets
 from emberq.client.aio.producer import seconds
@@ -51,7 +52,7 @@ COMMIT_INTERVAL_S = 5.0
 CACHED_MAX = 10_000
 
 
-class PullConsumer:
+class PullConsumer(AtHand):
     """Use `subscribe` for a share of topics, or `assign` for queues of your own choice.
 
     async with PullConsumer("group", name_server="localhost:9876") as consumer:

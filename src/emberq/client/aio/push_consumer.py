@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emberq.client.aio.assignments import Assignments
+from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.aio.concurrent import ConcurrentConsumption
 from emberq.client.aio.handlers import Handler, HandlerFunction
@@ -78,7 +79,7 @@ class Lag(Struct, frozen=True, kw_only=True):
         return max(self.max_offset - self.consumed_offset, 0)
 
 
-class PushConsumer:
+class PushConsumer(AtHand):
     """A member of a consumer group.
 
     consumer = PushConsumer("group", name_server="localhost:9876")

@@ -11,6 +11,7 @@ from emberq.client.aio import client as aio_client
 from emberq.client.aio import producer as aio_producer
 from emberq.client.aio.client import ClientHealth
 from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S, Selector
+from emberq.client.blocking.at_hand import AtHand
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.core.message import Delay, Message, SendResult
 from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, Compression
@@ -84,7 +85,7 @@ class Client:
         self.close()
 
 
-class Producer:
+class Producer(AtHand):
     """Sends messages of one group. Use it as `with Producer("group") as producer:`."""
 
     def __init__(
@@ -109,7 +110,7 @@ class Producer:
         self.client = client or Client(name_server)
         self._is_client_ours = client is None
         self._thread = self.client.thread
-        self.aio = aio_producer.Producer(
+        self.aio: aio_producer.Producer = aio_producer.Producer(
             group,
             client=self.client.aio,
             codec=codec,

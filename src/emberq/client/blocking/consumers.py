@@ -19,6 +19,7 @@ from emberq.client.aio.pull_consumer import (
 )
 from emberq.client.aio.push_consumer import CONSUME_TIMEOUT_S, WORKERS, Lag, RebalanceListener
 from emberq.client.aio.queue_work import FlowLimits
+from emberq.client.blocking.at_hand import AtHand
 from emberq.client.blocking.client import Client
 from emberq.client.core.allocation import AllocationStrategy
 from emberq.client.core.received import ReceivedMessage
@@ -28,7 +29,7 @@ from emberq.model.subscription import ConsumeFromWhere, MessageModel
 F = TypeVar("F", bound=HandlerFunction)
 
 
-class PushConsumer:
+class PushConsumer(AtHand):
     """A member of a consumer group; handlers run in threads, async ones on the client's loop."""
 
     def __init__(
@@ -54,7 +55,7 @@ class PushConsumer:
         self._is_client_ours = client is None
         self._thread = self.client.thread
         self._stop_wanted = threading.Event()
-        self.aio = aio_push.PushConsumer(
+        self.aio: aio_push.PushConsumer = aio_push.PushConsumer(
             group,
             client=self.client.aio,
             ordered=ordered,
@@ -168,7 +169,7 @@ class PushConsumer:
         self._stop_wanted.set()
 
 
-class PullConsumer:
+class PullConsumer(AtHand):
     """Asks for messages when the program wants them; iterate over it, or call `poll`."""
 
     def __init__(
@@ -190,7 +191,7 @@ class PullConsumer:
         self.client = client or Client(name_server)
         self._is_client_ours = client is None
         self._thread = self.client.thread
-        self.aio = aio_pull.PullConsumer(
+        self.aio: aio_pull.PullConsumer = aio_pull.PullConsumer(
             group,
             client=self.client.aio,
             codec=codec,

@@ -117,6 +117,11 @@ class ReceivedMessage:
         return self.properties.get(names.TRANSACTION_ID)
 
     @property
+    def queue_id(self) -> int:
+        """As the record says."""
+        return self._record.queue_id
+
+    @property
     def queue_offset(self) -> int:
         return self._record.queue_offset
 

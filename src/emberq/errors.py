@@ -117,7 +117,7 @@ class ClientError(EmberqError):
     hint: str = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(f"{message}. {hint}" if hint else message)
+        super().__init__(f"{message.rstrip('.')}. {hint}" if hint else message)
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:

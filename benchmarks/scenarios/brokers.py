@@ -21,18 +21,21 @@ from benchmarks.servers import (
 )
 from benchmarks.wire_client import WireClient
 from emberq.protocol.codes import ResponseCode
+from tests.interop.harness.ports import free_port_with
 
 START_TIMEOUT_S = 60.0
 START_POLL_S = 0.002
 # Roomy for these loads; the official start script asks for 8 GB.
 JAVA_HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 FIRST_TOPIC = "bench-first"
+# Brokers also listen two ports below, official ones one above.
+NEIGHBOUR_PORTS = (-2, 1)
 
 
 @contextmanager
 def emberq_broker(*, is_pure: bool = False) -> Iterator[Running]:
     with _home() as home:
-        port = free_port()
+        port = free_port_with(*NEIGHBOUR_PORTS)
         settings = _settings(home, port)
         command = [*emberq_command(), "broker", "-c", str(settings), "--log-level", "warning"]
         environment = {"EMBERQ_PURE": "1"} if is_pure else {}
@@ -44,7 +47,7 @@ def emberq_broker(*, is_pure: bool = False) -> Iterator[Running]:
 def official_broker(jars: Path) -> Iterator[Running]:
     with _home() as home:
         (home / "conf").mkdir()
-        port = free_port()
+        port = free_port_with(*NEIGHBOUR_PORTS)
         command = [
             shutil.which("java") or "java",
             *JAVA_HEAP,

@@ -155,6 +155,10 @@ class ConsumeQueue:
         written = max(written, start)  # a queue that has just begun later than at 0
         return written, bytes(tail[(written - start) * ENTRY_SIZE :])
 
+    @property
+    def unwritten_count(self) -> int:
+        return self.end_offset - self.written_offset
+
     def write(self) -> int:
         """Write what the files lack; returns the number of bytes. Raises OSError."""
         start, content = self.unwritten()

@@ -11,6 +11,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from emberq.client.aio.at_hand import AtHand
+from emberq.client.aio.batching import BATCH_BYTES, Batching
 from emberq.client.aio.client import Client
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
@@ -75,6 +76,8 @@ class Producer(AtHand):
         template_topic: str = DEFAULT_TOPIC,
         new_topic_queues: int = 4,
         in_flight_max: int = IN_FLIGHT_MAX,
+        linger: float | timedelta = 0.0,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         """
         Args:
@@ -85,6 +88,9 @@ class Producer(AtHand):
             is_latency_aware: avoid brokers that were slow; not for ordered messages.
             is_weak_storage_retried: try another broker when a message was stored with less
                 safety than configured.
+            linger: how long a single send waits for others to the same topic, to leave with
+                them as one batch; 0: not at all.
+            batch_bytes: a batch of this size leaves at once.
         """
         check_group(group)
         self.group = group
@@ -108,6 +114,15 @@ class Producer(AtHand):
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_open = False
+        self._batching: Batching | None = None
+        if linger:
+            self._batching = Batching(
+                seconds(linger),
+                min(batch_bytes, message_size_max),
+                send=self._send_ready,
+                spawn=self.client.spawn,
+                next_id=self.client.keys.next,
+            )
 
     # Life
 
@@ -121,6 +136,8 @@ class Producer(AtHand):
         """Wait for what is on its way, then leave."""
         if self._is_open:
             self._is_open = False
+            if self._batching is not None:
+                self._batching.flush()
             try:
                 async with asyncio.timeout(self.client.settings.close_timeout):
                     await self._is_idle.wait()
@@ -175,6 +192,11 @@ class Producer(AtHand):
         deadline = _deadline(timeout, self._send_timeout_s)
         ready = self._outgoing(whole)
         async with _Place(self, deadline):
+            if self._batching is not None and self._batching.takes(whole):
+                if selector is not None or whole.ordering_key is not None:
+                    chosen = await self._choose(ready.topic, whole, queue, selector, None)
+                    queue = self._unwrapped(chosen)
+                return await self._batching.add(ready, whole, queue, deadline)
             return await self._send(ready, whole, queue, selector, deadline)
 
     async def send_oneway(
@@ -251,6 +273,11 @@ class Producer(AtHand):
 
     def _encoded(self, message: Message) -> Message:
         return replace(message, body=self._codec.encode(message.body))
+
+    async def _send_ready(
+        self, ready: Outgoing, message: Message, queue: MessageQueue | None, deadline: float
+    ) -> SendResult:
+        return await self._send(ready, message, queue, None, deadline)
 
     async def _send(
         self,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from emberq.client.aio import client as aio_client
 from emberq.client.aio import producer as aio_producer
+from emberq.client.aio.batching import BATCH_BYTES
 from emberq.client.aio.client import ClientHealth
 from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S, Selector
 from emberq.client.blocking.at_hand import AtHand
@@ -105,6 +106,8 @@ class Producer(AtHand):
         template_topic: str = DEFAULT_TOPIC,
         new_topic_queues: int = 4,
         in_flight_max: int = IN_FLIGHT_MAX,
+        linger: float | timedelta = 0.0,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         """The arguments are those of `emberq.aio.Producer`."""
         self.client = client or Client(name_server)
@@ -124,6 +127,8 @@ class Producer(AtHand):
             template_topic=template_topic,
             new_topic_queues=new_topic_queues,
             in_flight_max=in_flight_max,
+            linger=linger,
+            batch_bytes=batch_bytes,
         )
 
     def start(self) -> None:

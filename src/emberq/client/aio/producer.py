@@ -13,6 +13,14 @@ from msgspec.structs import replace
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.batching import BATCH_BYTES, Batching
 from emberq.client.aio.client import Client
+from emberq.client.aio.request_reply import (
+    REQUEST_TIMEOUT_S,
+    no_reply,
+    queue_near,
+    reply_properties,
+    reply_topic_of,
+    request_properties,
+)
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
 from emberq.client.core.broker_faults import BrokerFaults
@@ -29,6 +37,7 @@ from emberq.client.core.outgoing import (
     split_batch,
 )
 from emberq.client.core.queue_choice import RoundRobin, queue_by_key
+from emberq.client.core.received import ReceivedMessage
 from emberq.client.core.send_attempts import RETRIED_CODES, is_result, send_result
 from emberq.errors import (
     BrokerError,
@@ -248,6 +257,74 @@ class Producer(AtHand):
                 results.append(await self._send(ready, first, queue, None, deadline))
         return results
 
+    async def request(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta = REQUEST_TIMEOUT_S,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the reply of one of its consumers.
+
+        Its `value` is what the producer's codec reads; `timeout` is for all of it.
+
+        Raises:
+            RequestReplyTimeout: it was sent, and nobody replied in time.
+            TooManyPendingCalls: too many requests wait already.
+            MessageRefused, TopicNotFound, NoNameServer, BrokerError, SendFailed: as of `send`.
+        """
+        whole = _message(message, body, tags, keys, properties, None, ordering_key)
+        timeout_s = seconds(timeout)
+        deadline = time.monotonic() + timeout_s
+        replies = self.client.server_requests.replies
+        correlation_id, reply = replies.expect()
+        try:
+            ready = self._outgoing(
+                whole, request_properties(correlation_id, self.client.client_id, timeout_s)
+            )
+            await self._greet(ready.topic)
+            send_deadline = min(deadline, time.monotonic() + self._send_timeout_s)
+            try:
+                async with _Place(self, send_deadline):
+                    await self._send(ready, whole, queue, selector, send_deadline)
+            except SendFailed:
+                # An attempt without an answer may have arrived all the same.
+                if not reply.done():
+                    raise
+            try:
+                async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                    received = await reply
+            except TimeoutError:
+                raise no_reply(ready.message_id, timeout_s) from None
+        finally:
+            replies.forget(correlation_id)
+        received.value = self._codec.decode(received.body)
+        return received
+
+    async def reply_to(self, request: ReceivedMessage, body: Any) -> SendResult:
+        """Answer a message that was sent by `request`, here or in another language.
+
+        Raises:
+            MessageRefused: the message is no request.
+            TopicNotFound, NoNameServer, BrokerError, SendFailed: also when the requester is gone.
+        """
+        topic = reply_topic_of(request)
+        whole = Message(topic, body)
+        ready = self._outgoing(whole, reply_properties(request), wire_topic=topic)
+        ready.is_reply = True
+        near = request.queue.broker_name
+        deadline = _deadline(None, self._send_timeout_s)
+        async with _Place(self, deadline):
+            return await self._send(
+                ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
+            )
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
         self.client.check_running()
@@ -256,20 +333,37 @@ class Producer(AtHand):
 
     # How it is done
 
-    def _outgoing(self, message: Message) -> Outgoing:
+    def _outgoing(
+        self,
+        message: Message,
+        extra: tuple[tuple[str, str], ...] = (),
+        *,
+        wire_topic: str | None = None,
+    ) -> Outgoing:
+        """`extra` are properties that users may not set."""
         if not self._is_open:
             self.client.check_running()
             raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
         check_topic(message.topic)
         namespace = self.client.namespace
+        if namespace:
+            extra += ((property_names.INSTANCE_ID, namespace),)
         return outgoing(
             self._encoded(message),
-            self.client.wrap(message.topic),
+            wire_topic or self.client.wrap(message.topic),
             self.client.keys.next(),
             compression=self._compression,
             size_max=self._size_max,
-            extra=((property_names.INSTANCE_ID, namespace),) if namespace else (),
+            extra=extra,
         )
+
+    async def _greet(self, topic: str) -> None:
+        """Brokers push replies to clients that they know by a heartbeat."""
+        brokers = {queue.broker_name for queue in await self._publish_queues(topic)}
+        greeted = self.client.server_requests.replies.greeted
+        if not brokers <= greeted:
+            await self.client.heartbeats.beat()
+            greeted |= brokers
 
     def _encoded(self, message: Message) -> Message:
         return replace(message, body=self._codec.encode(message.body))
@@ -393,6 +487,8 @@ class Producer(AtHand):
             "n": queue.broker_name,
         }
         code = RequestCode.SEND_BATCH_MESSAGE if ready.is_batch else RequestCode.SEND_MESSAGE_V2
+        if ready.is_reply:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
         return new_request(code, fields, ready.body)
 
     def _limit_s(self, deadline: float, *, is_last: bool) -> float:

@@ -26,14 +26,16 @@ from emberq.client.aio.orderly import (
     QueueLock,
     is_locked,
 )
-from emberq.client.aio.producer import seconds
+from emberq.client.aio.producer import Producer, seconds
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.aio.queue_work import FlowLimits, QueueWork
+from emberq.client.aio.request_reply import replying
 from emberq.client.aio.running_state import RunningState
 from emberq.client.aio.send_back import SendBack
 from emberq.client.codecs import codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
 from emberq.client.core.outgoing import check_group, check_topic
+from emberq.client.core.received import ReceivedMessage
 from emberq.client.core.start_offset import Start, start_of
 from emberq.errors import ClientClosed, ConfigError, RemotingError
 from emberq.model.queue import MessageQueue
@@ -62,6 +64,8 @@ CONSUME_TIMEOUT_S = 15 * 60.0
 # A reset waits for handlers that run, so that their offsets do not overwrite it.
 RESET_PAUSE_S = 1.0
 GIVE_UP_WAIT_S = 5.0
+# The producer of a consumer that replies has a group of its own.
+REPLIES_SUFFIX = "-replies"
 OFFSETS_FOLDER = Path(".rocketmq_offsets")
 
 RebalanceListener = Callable[[set[MessageQueue], set[MessageQueue]], None]
@@ -142,6 +146,7 @@ class PushConsumer(AtHand):
         self._subscriptions: dict[str, Subscription] = {}
         self._works: dict[MessageQueue, QueueWork] = {}
         self._chores: list[asyncio.Task[None]] = []
+        self._replier: Producer | None = None
         self._is_open = False
         self._is_paused = False
         self._stop_wanted: asyncio.Event | None = None
@@ -205,6 +210,38 @@ class PushConsumer(AtHand):
         if self._is_open:
             self._assignments.soon()
 
+    def reply(
+        self,
+        topic: str,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        codec: Any = bytes,
+    ) -> Callable[[F], F]:
+        """Decorate a function whose return value is the reply to a request; None: no reply.
+
+        Args:
+            codec: of the request's value and of the reply.
+
+        Raises:
+            ConfigError: the consumer has started already.
+        """
+        if self._is_open:
+            raise ConfigError(f"{topic}: functions that reply are added before the start")
+        if self._replier is None:
+            self._replier = Producer(f"{self.group}{REPLIES_SUFFIX}", client=self.client)
+        producer, encode = self._replier, codec_for(codec).encode
+
+        async def reply_to(message: ReceivedMessage, value: object) -> None:
+            await producer.reply_to(message, encode(value))
+
+        def register(function: F) -> F:
+            handler = replying(function, reply_to, lambda: self._loop)
+            self.add_handler(topic, handler, tags=tags, sql=sql, codec=codec)
+            return function
+
+        return register
+
     # Life
 
     async def start(self) -> None:
@@ -215,6 +252,9 @@ class PushConsumer(AtHand):
             return
         self._build()
         await self.client.start()
+        self._loop = asyncio.get_running_loop()
+        if self._replier is not None:
+            await self._replier.start()
         self.client.add_consumer(self._wire_group, self)
         self._is_open = True
         self.started_at_ms = _now_ms()
@@ -255,6 +295,8 @@ class PushConsumer(AtHand):
                 await self._lock.unlock(list(self._works))
             self._works.clear()
             await self.client.remove_consumer(self._wire_group)
+        if self._replier is not None:
+            await self._replier.close()
         if self._is_client_ours:
             await self.client.close()
         if self._stop_wanted is not None:

@@ -1,9 +1,10 @@
 """Requests that brokers send to clients, passed to the group that they are meant for."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from emberq.client.aio.parts import ConsumerPart, ProducerPart
+from emberq.client.aio.request_reply import PendingReplies
 from emberq.errors import RecordError
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer
@@ -26,8 +27,7 @@ class ServerRequests:
     ) -> None:
         self._producers = producers
         self._consumers = consumers
-        # Who waits for replies to requests (request–reply); set by the first one.
-        self.take_reply: Callable[[Command], None] | None = None
+        self.replies = PendingReplies()
         self.registry = HandlerRegistry()
         self.registry.add(RequestCode.CHECK_TRANSACTION_STATE, self._check_transaction)
         self.registry.add(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._group_changed)
@@ -72,8 +72,7 @@ class ServerRequests:
         return _no_such_group(request) if part is None else await part.direct_answer(request)
 
     def _reply_arrived(self, request: Command, connection: Connection) -> Command:
-        if self.take_reply is not None:
-            self.take_reply(request)
+        self.replies.take(request, connection.peer)
         return answer(request)  # also when nobody waits any more
 
 

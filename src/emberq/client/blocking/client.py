@@ -12,10 +12,12 @@ from emberq.client.aio import producer as aio_producer
 from emberq.client.aio.batching import BATCH_BYTES
 from emberq.client.aio.client import ClientHealth
 from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S, Selector
+from emberq.client.aio.request_reply import REQUEST_TIMEOUT_S
 from emberq.client.blocking.at_hand import AtHand
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.core.message import Delay, Message, SendResult
 from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, Compression
+from emberq.client.core.received import ReceivedMessage
 from emberq.client.credentials import Credentials
 from emberq.client.settings import ClientSettings
 from emberq.model.queue import MessageQueue
@@ -218,6 +220,42 @@ class Producer(AtHand):
     ) -> list[SendResult]:
         """Send messages of one topic together, in as many requests as their sizes need."""
         return self._thread.run(self.aio.send_batch(messages, queue=queue, timeout=timeout))
+
+    def request(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta = REQUEST_TIMEOUT_S,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the reply of one of its consumers.
+
+        Raises:
+            RequestReplyTimeout, TooManyPendingCalls, and what `send` raises
+        """
+        return self._thread.run(
+            self.aio.request(
+                message,
+                body,
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                ordering_key=ordering_key,
+                queue=queue,
+                selector=selector,
+                timeout=timeout,
+            )
+        )
+
+    def reply_to(self, request: ReceivedMessage, body: Any) -> SendResult:
+        """Answer a message that was sent by `request`. Raises MessageRefused if it was not."""
+        return self._thread.run(self.aio.reply_to(request, body))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""

@@ -98,6 +98,17 @@ class PushConsumer(AtHand):
             topic, function, tags=tags, sql=sql, codec=codec, batch_size=batch_size
         )
 
+    def reply(
+        self,
+        topic: str,
+        *,
+        tags: str | None = None,
+        sql: str | None = None,
+        codec: Any = bytes,
+    ) -> Callable[[F], F]:
+        """Decorate a function whose return value is the reply to a request; None: no reply."""
+        return self.aio.reply(topic, tags=tags, sql=sql, codec=codec)
+
     def start(self) -> None:
         """Join the group and begin to consume. Raises NoNameServer, ConfigError, ClientError."""
         self._thread.run(self.aio.start())

@@ -45,6 +45,8 @@ class Outgoing(Struct, gc=False):
     flag: int
     system_flag: int
     is_batch: bool = False
+    # To a client that waits for it: another request code.
+    is_reply: bool = False
 
 
 def check_topic(topic: str) -> None:

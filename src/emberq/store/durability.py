@@ -265,13 +265,14 @@ class Durability:
         self.write_side_files(in_between, is_thorough=True)
         sync_log()
         with self._side_lock:
-            if self._index is not None:
-                with _room_needed():
-                    written = self._index.write_whole()
             is_urgent = self._config.is_sync_flush and not self._is_nobody_waiting
             self._files.sync(in_between, may_take_long=not is_urgent)
             indexed_at_ms = dispatched_at_ms
             if self._index is not None:
+                # As late as can be: an official broker that starts after our death in between
+                # finds headers newer than the checkpoint and deletes their files.
+                with _room_needed():
+                    written = self._index.write_whole()
                 self._index.sync_written(written)
                 # Official brokers delete an index file that is newer than this.
                 indexed_at_ms = self._index.durable_timestamp_ms

@@ -11,6 +11,8 @@ from emberq.store.config import StoreConfig
 from emberq.store.disk import RealDisk
 from emberq.store.index_layout import IndexShape, read_header
 from emberq.store.message_store import MessageStore
+from emberq.testing.disk_history import Operation
+from emberq.testing.faulty_disk import FaultyDisk
 
 HOST = pack_host("127.0.0.1", 10911)
 SHAPE = IndexShape(16, 32)
@@ -102,3 +104,35 @@ def test_the_checkpoint_names_a_border_between_records(tmp_path: Path) -> None:
 
     # With enableAcceleratedRecovery a 5.5 broker reads on from there.
     assert checkpoint(tmp_path).dispatched_offset == end
+
+
+def test_headers_of_the_index_are_written_after_the_queues_are_synced(tmp_path: Path) -> None:
+    """What lies between them and the checkpoint is as short as can be."""
+    disk = FaultyDisk(tmp_path)
+    config = StoreConfig(
+        store_path_root_dir=str(tmp_path),
+        mapped_file_size_commit_log=64 * 1024,
+        max_hash_slot_num=SHAPE.slots,
+        max_index_num=SHAPE.entries_max,
+        flush_interval_commit_log=NEVER_MS,
+        flush_interval_consume_queue=NEVER_MS,
+    )
+    store = MessageStore(config, store_host=HOST, disk=disk)
+    store.open()
+    put(store, 3)
+    before = len(disk.history)
+
+    store.durability.sync_side_files(nothing, nothing)
+
+    steps = disk.history[before:]
+    header_at = next(
+        number
+        for number, step in enumerate(steps)
+        if step.operation is Operation.WRITE
+        and step.path.parent.name == "index"
+        and step.position == 0
+    )
+    later = [step.path for step in steps[header_at:]]
+    assert not any("consumequeue" in path.parts for path in later)
+    assert any(path.name == "checkpoint" for path in later)
+    store.close()

@@ -42,6 +42,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SuspendQueue",
+    "Transaction",
     "__version__",
 ]
 
@@ -50,6 +51,7 @@ _BLOCKING = {
     "Producer": "emberq.client.blocking.client",
     "PullConsumer": "emberq.client.blocking.consumers",
     "PushConsumer": "emberq.client.blocking.consumers",
+    "Transaction": "emberq.client.blocking.transaction",
 }
 
 

@@ -7,6 +7,7 @@ from emberq.client.blocking.client import Client as Client
 from emberq.client.blocking.client import Producer as Producer
 from emberq.client.blocking.consumers import PullConsumer as PullConsumer
 from emberq.client.blocking.consumers import PushConsumer as PushConsumer
+from emberq.client.blocking.transaction import Transaction as Transaction
 from emberq.client.codecs import Codec as Codec
 from emberq.client.core.allocation import Average as Average
 from emberq.client.core.allocation import AverageByCircle as AverageByCircle

@@ -5,6 +5,7 @@ from emberq.client.aio.producer import Producer
 from emberq.client.aio.pull_consumer import PullConsumer
 from emberq.client.aio.push_consumer import Lag, PushConsumer
 from emberq.client.aio.queue_work import FlowLimits
+from emberq.client.aio.transactions import Transaction
 from emberq.client.codecs import Codec
 from emberq.client.core.allocation import (
     Average,
@@ -53,4 +54,5 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SuspendQueue",
+    "Transaction",
 ]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -21,10 +21,11 @@ from emberq.client.aio.request_reply import (
     reply_topic_of,
     request_properties,
 )
+from emberq.client.aio.transactions import Check, Transaction, TransactionBook, half_properties
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
 from emberq.client.core.broker_faults import BrokerFaults
-from emberq.client.core.message import Delay, Message, SendResult
+from emberq.client.core.message import Delay, Message, Selector, SendResult, message_of
 from emberq.client.core.outgoing import (
     MESSAGE_SIZE_MAX_BYTES,
     Compression,
@@ -54,10 +55,9 @@ from emberq.model.system_topics import DEFAULT_TOPIC
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, new_request
 from emberq.record import property_names
+from emberq.record.system_flag import TransactionType, with_transaction_type
 
 log = logging.getLogger(__name__)
-
-Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 SEND_TIMEOUT_S = 3.0
 RETRIES = 2
@@ -87,6 +87,7 @@ class Producer(AtHand):
         in_flight_max: int = IN_FLIGHT_MAX,
         linger: float | timedelta = 0.0,
         batch_bytes: int = BATCH_BYTES,
+        check: Check | None = None,
     ) -> None:
         """
         Args:
@@ -100,6 +101,8 @@ class Producer(AtHand):
             linger: how long a single send waits for others to the same topic, to leave with
                 them as one batch; 0: not at all.
             batch_bytes: a batch of this size leaves at once.
+            check: how a transaction of the group ended, for brokers that ask: True for commit,
+                False for roll back, None if it is not known yet.
         """
         check_group(group)
         self.group = group
@@ -123,6 +126,7 @@ class Producer(AtHand):
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_open = False
+        self._transactions = TransactionBook(self.client, self._wire_group, self._codec, check)
         self._batching: Batching | None = None
         if linger:
             self._batching = Batching(
@@ -153,6 +157,7 @@ class Producer(AtHand):
             except TimeoutError:
                 log.warning("producer_closed group=%s unanswered=%d", self.group, self._in_flight)
             await self.client.remove_producer(self._wire_group)
+            self._transactions.close()
         if self._is_client_ours:
             await self.client.close()
 
@@ -197,7 +202,7 @@ class Producer(AtHand):
             MessageRefused: it cannot be sent at all.
             TopicNotFound, NoNameServer, BrokerError, SendFailed
         """
-        whole = _message(message, body, tags, keys, properties, delay, ordering_key)
+        whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
         deadline = _deadline(timeout, self._send_timeout_s)
         ready = self._outgoing(whole)
         async with _Place(self, deadline):
@@ -218,7 +223,7 @@ class Producer(AtHand):
         **options: Any,
     ) -> None:
         """Send without an answer: nobody will know whether it was stored."""
-        whole = _message(message, body, **options)
+        whole = message_of(message, body, **options)
         deadline = _deadline(None, self._send_timeout_s)
         ready = self._outgoing(whole)
         async with _Place(self, deadline):
@@ -279,7 +284,7 @@ class Producer(AtHand):
             TooManyPendingCalls: too many requests wait already.
             MessageRefused, TopicNotFound, NoNameServer, BrokerError, SendFailed: as of `send`.
         """
-        whole = _message(message, body, tags, keys, properties, None, ordering_key)
+        whole = message_of(message, body, tags, keys, properties, None, ordering_key)
         timeout_s = seconds(timeout)
         deadline = time.monotonic() + timeout_s
         replies = self.client.server_requests.replies
@@ -324,6 +329,15 @@ class Producer(AtHand):
             return await self._send(
                 ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
             )
+
+    def transaction(self) -> Transaction:
+        """Messages that consumers see when the block ends well, and never if it raises.
+
+        async with producer.transaction() as transaction:
+            await transaction.send("orders", b"paid")
+            await database.commit()
+        """
+        return Transaction(self._transactions, self)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
@@ -523,8 +537,28 @@ class Producer(AtHand):
         if not self._in_flight:
             self._is_idle.set()
 
+    # Transactions
+
+    def half(self, message: Message) -> Outgoing:
+        """A message that stays out of sight. Raises MessageRefused, ClientClosed."""
+        ready = self._outgoing(message, half_properties(self._wire_group))
+        ready.system_flag = with_transaction_type(ready.system_flag, TransactionType.PREPARED)
+        return ready
+
+    async def send_half(
+        self,
+        ready: Outgoing,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        timeout: float | timedelta | None,
+    ) -> SendResult:
+        deadline = _deadline(timeout, self._send_timeout_s)
+        async with _Place(self, deadline):
+            return await self._send(ready, message, queue, selector, deadline)
+
     async def check_transaction(self, request: Command, address: str) -> None:
-        log.warning("transaction_check_unexpected group=%s broker=%s", self.group, address)
+        self._transactions.answer_soon(request, address)
 
 
 class _Place:
@@ -549,25 +583,6 @@ def seconds(time_span: float | timedelta) -> float:
 
 def _deadline(timeout: float | timedelta | None, default_s: float) -> float:
     return time.monotonic() + (default_s if timeout is None else seconds(timeout))
-
-
-def _message(
-    message: Message | str,
-    body: Any = None,
-    tags: str | None = None,
-    keys: str | Sequence[str] = (),
-    properties: Mapping[str, str] | None = None,
-    delay: Delay | None = None,
-    ordering_key: str | int | None = None,
-) -> Message:
-    """A message as it was given, or made of its parts."""
-    if isinstance(message, Message):
-        if body is not None or tags or keys or properties or delay is not None:
-            raise MessageRefused("give a Message, or a topic and its parts, not both")
-        return message if ordering_key is None else replace(message, ordering_key=ordering_key)
-    if body is None:
-        raise MessageRefused(f"a message to {message} needs a body")
-    return Message(message, body, tags, keys, properties or {}, delay, ordering_key)
 
 
 def _send_failure(ready: Outgoing, failures: Sequence[Exception]) -> Exception:

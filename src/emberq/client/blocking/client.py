@@ -11,11 +11,13 @@ from emberq.client.aio import client as aio_client
 from emberq.client.aio import producer as aio_producer
 from emberq.client.aio.batching import BATCH_BYTES
 from emberq.client.aio.client import ClientHealth
-from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S, Selector
+from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S
 from emberq.client.aio.request_reply import REQUEST_TIMEOUT_S
+from emberq.client.aio.transactions import Check
 from emberq.client.blocking.at_hand import AtHand
 from emberq.client.blocking.loop_thread import LoopThread
-from emberq.client.core.message import Delay, Message, SendResult
+from emberq.client.blocking.transaction import Transaction
+from emberq.client.core.message import Delay, Message, Selector, SendResult
 from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, Compression
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.credentials import Credentials
@@ -110,6 +112,7 @@ class Producer(AtHand):
         in_flight_max: int = IN_FLIGHT_MAX,
         linger: float | timedelta = 0.0,
         batch_bytes: int = BATCH_BYTES,
+        check: Check | None = None,
     ) -> None:
         """The arguments are those of `emberq.aio.Producer`."""
         self.client = client or Client(name_server)
@@ -131,6 +134,7 @@ class Producer(AtHand):
             in_flight_max=in_flight_max,
             linger=linger,
             batch_bytes=batch_bytes,
+            check=check,
         )
 
     def start(self) -> None:
@@ -256,6 +260,10 @@ class Producer(AtHand):
     def reply_to(self, request: ReceivedMessage, body: Any) -> SendResult:
         """Answer a message that was sent by `request`. Raises MessageRefused if it was not."""
         return self._thread.run(self.aio.reply_to(request, body))
+
+    def transaction(self) -> Transaction:
+        """Messages that consumers see when the block ends well, and never if it raises."""
+        return Transaction(self._thread, self.aio.transaction())
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""

@@ -1,12 +1,14 @@
 """A message to send, and what became of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from emberq.errors import MessageRefused
 from emberq.model.queue import MessageQueue
 
 # A level of the broker's list (1 is 1 s, 18 is 2 h, unless it is configured otherwise), a time
@@ -28,6 +30,29 @@ class Message(Struct, frozen=True):
     flag: int = 0
     # Whether the broker answers only when the message is as safe as it is configured to be.
     is_store_awaited: bool = True
+
+
+# Chooses a queue for a message.
+Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+
+
+def message_of(
+    message: Message | str,
+    body: Any = None,
+    tags: str | None = None,
+    keys: str | Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    delay: Delay | None = None,
+    ordering_key: str | int | None = None,
+) -> Message:
+    """A message as it was given, or made of its parts."""
+    if isinstance(message, Message):
+        if body is not None or tags or keys or properties or delay is not None:
+            raise MessageRefused("give a Message, or a topic and its parts, not both")
+        return message if ordering_key is None else replace(message, ordering_key=ordering_key)
+    if body is None:
+        raise MessageRefused(f"a message to {message} needs a body")
+    return Message(message, body, tags, keys, properties or {}, delay, ordering_key)
 
 
 class SendStatus(StrEnum):

@@ -128,6 +128,19 @@ def sites(official_artifacts: None, tmp_path_factory: pytest.TempPathFactory) ->
         stop_everything(home)
 
 
+@pytest.fixture(scope="session")
+def tool_sites(
+    official_artifacts: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    """The same for tools, which list everything: nothing may happen on one site only, so the
+    clients, which do not do everything in the same order, have others."""
+    home = tmp_path_factory.mktemp("tool-sites-")
+    try:
+        yield start_sites(home)
+    finally:
+        stop_everything(home)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return tmp_path / "home"

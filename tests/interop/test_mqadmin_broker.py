@@ -92,13 +92,15 @@ def normal(site: Site, text: str, output: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def tools(line: Line, sites: Sites, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+def tools(
+    line: Line, tool_sites: Sites, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Tools]:
     home = tmp_path_factory.mktemp(f"tools-{line.name}-")
     shells = AdminShell(line, home / "ours"), AdminShell(line, home / "official")
     for shell in shells:
         shell.wait_for_boot()
     try:
-        yield Tools(line, sites, shells, home)
+        yield Tools(line, tool_sites, shells, home)
     finally:
         for shell in shells:
             shell.process.kill()

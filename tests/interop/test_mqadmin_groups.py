@@ -69,11 +69,13 @@ def normal(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def both(sites: Sites, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Asked, Asked]]:
+def both(
+    tool_sites: Sites, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Asked, Asked]]:
     home = tmp_path_factory.mktemp("asked-")
     ours, official = (
         _start(site, home / name)
-        for site, name in zip(sites.both, ("ours", "official"), strict=True)
+        for site, name in zip(tool_sites.both, ("ours", "official"), strict=True)
     )
     try:
         for asked in (ours, official):

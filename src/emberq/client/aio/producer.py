@@ -21,6 +21,8 @@ from emberq.client.aio.request_reply import (
     reply_topic_of,
     request_properties,
 )
+from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
+from emberq.client.aio.trace import Tracer, trace_group
 from emberq.client.aio.transactions import Check, Transaction, TransactionBook, half_properties
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
@@ -88,6 +90,7 @@ class Producer(AtHand):
         linger: float | timedelta = 0.0,
         batch_bytes: int = BATCH_BYTES,
         check: Check | None = None,
+        trace: bool | str = False,
     ) -> None:
         """
         Args:
@@ -103,6 +106,8 @@ class Producer(AtHand):
             batch_bytes: a batch of this size leaves at once.
             check: how a transaction of the group ended, for brokers that ask: True for commit,
                 False for roll back, None if it is not known yet.
+            trace: record every message that was sent, for message-trace tools; text is a topic
+                of one's own for it.
         """
         check_group(group)
         self.group = group
@@ -127,6 +132,12 @@ class Producer(AtHand):
         self._is_idle.set()
         self._is_open = False
         self._transactions = TransactionBook(self.client, self._wire_group, self._codec, check)
+        self._tracer: Tracer | None = None
+        if trace:
+            sender = Producer(
+                trace_group(group, "PRODUCE"), client=self.client, send_timeout=TRACE_TIMEOUT_S
+            )
+            self._tracer = Tracer(self.client, group, sender, trace)
         self._batching: Batching | None = None
         if linger:
             self._batching = Batching(
@@ -143,6 +154,8 @@ class Producer(AtHand):
         """Raises NoNameServer, ClientError."""
         await self.client.start()
         await self.client.add_producer(self._wire_group, self)
+        if self._tracer is not None:
+            await self._tracer.start()
         self._is_open = True
 
     async def close(self) -> None:
@@ -156,6 +169,8 @@ class Producer(AtHand):
                     await self._is_idle.wait()
             except TimeoutError:
                 log.warning("producer_closed group=%s unanswered=%d", self.group, self._in_flight)
+            if self._tracer is not None:
+                await self._tracer.close()
             await self.client.remove_producer(self._wire_group)
             self._transactions.close()
         if self._is_client_ours:
@@ -372,7 +387,7 @@ class Producer(AtHand):
         )
 
     async def _greet(self, topic: str) -> None:
-        """Brokers push replies to clients that they know by a heartbeat."""
+        """Brokers push replies to clients that they know by a heartbeat, and ask only those."""
         brokers = {queue.broker_name for queue in await self._publish_queues(topic)}
         greeted = self.client.server_requests.replies.greeted
         if not brokers <= greeted:
@@ -444,7 +459,10 @@ class Producer(AtHand):
                     is_isolated=is_isolated,
                     is_reachable=not is_isolated,
                 )
-        return send_result(answer, ready, self._unwrapped(queue))
+        result = send_result(answer, ready, self._unwrapped(queue))
+        if self._tracer is not None:
+            self._tracer.sent(ready, result, address, started_at)
+        return result
 
     async def _choose(
         self,
@@ -553,6 +571,7 @@ class Producer(AtHand):
         selector: Selector | None,
         timeout: float | timedelta | None,
     ) -> SendResult:
+        await self._greet(ready.topic)
         deadline = _deadline(timeout, self._send_timeout_s)
         async with _Place(self, deadline):
             return await self._send(ready, message, queue, selector, deadline)

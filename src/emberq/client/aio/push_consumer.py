@@ -17,7 +17,7 @@ from emberq.client.aio.assignments import Assignments
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.aio.concurrent import ConcurrentConsumption
-from emberq.client.aio.handlers import Handler, HandlerFunction
+from emberq.client.aio.handlers import Batch, Handler, HandlerFunction
 from emberq.client.aio.offset_stores import BrokerOffsets, FileOffsets, OffsetStore
 from emberq.client.aio.orderly import (
     LOCK_TRUSTED_S,
@@ -32,6 +32,8 @@ from emberq.client.aio.queue_work import FlowLimits, QueueWork
 from emberq.client.aio.request_reply import replying
 from emberq.client.aio.running_state import RunningState
 from emberq.client.aio.send_back import SendBack
+from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
+from emberq.client.aio.trace import Tracer, trace_group
 from emberq.client.codecs import codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
 from emberq.client.core.outgoing import check_group, check_topic
@@ -111,6 +113,7 @@ class PushConsumer(AtHand):
         flow: FlowLimits | None = None,
         offsets_folder: Path | None = None,
         on_rebalance: RebalanceListener | None = None,
+        trace: bool | str = False,
     ) -> None:
         """
         Args:
@@ -122,6 +125,8 @@ class PushConsumer(AtHand):
             consume_timeout: a message whose handler takes longer is given back.
             offsets_folder: where a broadcasting member keeps its offsets.
             on_rebalance: called with the queues taken and given up.
+            trace: record every message that was handled, for message-trace tools; text is a
+                topic of one's own for it.
         """
         check_group(group)
         if workers < 1:
@@ -147,6 +152,12 @@ class PushConsumer(AtHand):
         self._works: dict[MessageQueue, QueueWork] = {}
         self._chores: list[asyncio.Task[None]] = []
         self._replier: Producer | None = None
+        self._tracer: Tracer | None = None
+        if trace:
+            sender = Producer(
+                trace_group(group, "CONSUME"), client=self.client, send_timeout=TRACE_TIMEOUT_S
+            )
+            self._tracer = Tracer(self.client, group, sender, trace)
         self._is_open = False
         self._is_paused = False
         self._stop_wanted: asyncio.Event | None = None
@@ -253,8 +264,9 @@ class PushConsumer(AtHand):
         self._build()
         await self.client.start()
         self._loop = asyncio.get_running_loop()
-        if self._replier is not None:
-            await self._replier.start()
+        for part in (self._replier, self._tracer):
+            if part is not None:
+                await part.start()
         self.client.add_consumer(self._wire_group, self)
         self._is_open = True
         self.started_at_ms = _now_ms()
@@ -279,28 +291,32 @@ class PushConsumer(AtHand):
         """Stop pulling, let handlers finish, commit, leave the group."""
         if self._is_open:
             self._is_open = False
-            for chore in self._chores:
-                chore.cancel()
-            await asyncio.gather(*self._chores, return_exceptions=True)
-            works = list(self._works.values())
-            for work in works:
-                work.stop_pulling()
-            unfinished = await self._consumption.drain(self.client.settings.close_timeout)
-            if unfinished:
-                log.warning("consumer_closed group=%s unfinished=%d", self.group, unfinished)
-            await self._save_offsets()
-            for work in works:
-                work.drop()
-            if self._ordered and not self._is_broadcasting:
-                await self._lock.unlock(list(self._works))
-            self._works.clear()
-            await self.client.remove_consumer(self._wire_group)
-        if self._replier is not None:
-            await self._replier.close()
+            await self._leave_group()
+        for part in (self._replier, self._tracer):
+            if part is not None:
+                await part.close()
         if self._is_client_ours:
             await self.client.close()
         if self._stop_wanted is not None:
             self._stop_wanted.set()
+
+    async def _leave_group(self) -> None:
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        works = list(self._works.values())
+        for work in works:
+            work.stop_pulling()
+        unfinished = await self._consumption.drain(self.client.settings.close_timeout)
+        if unfinished:
+            log.warning("consumer_closed group=%s unfinished=%d", self.group, unfinished)
+        await self._save_offsets()
+        for work in works:
+            work.drop()
+        if self._ordered and not self._is_broadcasting:
+            await self._lock.unlock(list(self._works))
+        self._works.clear()
+        await self.client.remove_consumer(self._wire_group)
 
     async def __aenter__(self) -> Self:
         try:
@@ -480,6 +496,13 @@ class PushConsumer(AtHand):
 
     # How it is done
 
+    def _consumed(
+        self, handler: Handler, batch: Batch, error: Exception | None, took_s: float
+    ) -> None:
+        self._running.consumed(handler, batch, error, took_s)
+        if self._tracer is not None:
+            self._tracer.consumed(batch, error, took_s)
+
     def _build(self) -> None:
         client, group = self.client, self._wire_group
         self._calls = QueueCalls(client)
@@ -501,7 +524,7 @@ class PushConsumer(AtHand):
                 workers=self._workers,
                 reconsume_max=self._reconsume_max,
                 note_offset=self._note_offset,
-                on_consumed=self._running.consumed,
+                on_consumed=self._consumed,
             )
         else:
             self._consumption = ConcurrentConsumption(
@@ -510,7 +533,7 @@ class PushConsumer(AtHand):
                 handler_of=self._handler_of,
                 workers=self._workers,
                 note_offset=self._note_offset,
-                on_consumed=self._running.consumed,
+                on_consumed=self._consumed,
             )
         self._assignments = Assignments(
             client,

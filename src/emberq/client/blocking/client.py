@@ -113,6 +113,7 @@ class Producer(AtHand):
         linger: float | timedelta = 0.0,
         batch_bytes: int = BATCH_BYTES,
         check: Check | None = None,
+        trace: bool | str = False,
     ) -> None:
         """The arguments are those of `emberq.aio.Producer`."""
         self.client = client or Client(name_server)
@@ -135,6 +136,7 @@ class Producer(AtHand):
             linger=linger,
             batch_bytes=batch_bytes,
             check=check,
+            trace=trace,
         )
 
     def start(self) -> None:

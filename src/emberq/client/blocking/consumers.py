@@ -49,6 +49,7 @@ class PushConsumer(AtHand):
         flow: FlowLimits | None = None,
         offsets_folder: Path | None = None,
         on_rebalance: RebalanceListener | None = None,
+        trace: bool | str = False,
     ) -> None:
         """The arguments are those of `emberq.aio.PushConsumer`."""
         self.client = client or Client(name_server)
@@ -69,6 +70,7 @@ class PushConsumer(AtHand):
             flow=flow,
             offsets_folder=offsets_folder,
             on_rebalance=on_rebalance,
+            trace=trace,
         )
 
     def subscribe(

@@ -1,0 +1,126 @@
+"""Message trace: the text records that trace readers of all languages know.
+
+Fields are separated by 0x01, and each record ends with 0x02. Missing text is written `null`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+FIELD_END: Final = "\x01"
+RECORD_END: Final = "\x02"
+NORMAL, HALF, DELAYED = 0, 1, 3
+CONSUMED, RAISED, FAILED = 0, 2, 4
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """A message, or a batch with its ids by commas, that a broker has stored."""
+
+    at_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str | None
+    keys: str | None
+    broker_address: str
+    body_size: int
+    cost_ms: int
+    message_type: int
+    offset_message_id: str
+
+    def text(self) -> str:
+        return _record(
+            "Pub",
+            self.at_ms,
+            self.region,
+            self.group,
+            self.topic,
+            self.message_id,
+            self.tags,
+            self.keys,
+            self.broker_address,
+            self.body_size,
+            self.cost_ms,
+            self.message_type,
+            self.offset_message_id,
+            True,
+        )
+
+    def index_keys(self) -> list[str]:
+        return [*self.message_id.split(","), *(self.keys or "").split()]
+
+
+class Consumed(Struct, frozen=True, kw_only=True):
+    """A message that a handler has finished with; it makes two records."""
+
+    started_at_ms: int
+    ended_at_ms: int
+    region: str
+    group: str
+    request_id: str
+    message_id: str
+    retry_times: int
+    keys: str | None
+    cost_ms: int
+    code: int
+
+    def text(self) -> str:
+        return _record(
+            "SubBefore",
+            self.started_at_ms,
+            self.region,
+            self.group,
+            self.request_id,
+            self.message_id,
+            self.retry_times,
+            self.keys,
+        ) + _record(
+            "SubAfter",
+            self.request_id,
+            self.message_id,
+            self.cost_ms,
+            self.code == CONSUMED,
+            self.keys,
+            self.code,
+            self.ended_at_ms,
+            self.group,
+        )
+
+    def index_keys(self) -> list[str]:
+        return [self.message_id, *(self.keys or "").split()]
+
+
+Context = Sent | Consumed
+
+
+def trace_message(
+    contexts: Sequence[Context], text_max: int, keys_max: int
+) -> tuple[str, list[str], int]:
+    """The body and the keys of one trace message, and how many contexts went in: at least one."""
+    texts: list[str] = []
+    keys: dict[str, None] = {}
+    text_size = keys_size = 0
+    for context in contexts:
+        text = context.text()
+        own = [key for key in context.index_keys() if key not in keys]
+        text_size += len(text)
+        keys_size += sum(len(key) + 1 for key in own)
+        if texts and (text_size > text_max or keys_size > keys_max):
+            break
+        texts.append(text)
+        keys.update(dict.fromkeys(own))
+    return "".join(texts), list(keys), len(texts)
+
+
+def _record(*fields: str | float | bool | None) -> str:
+    return FIELD_END.join(map(_java_text, fields)) + RECORD_END
+
+
+def _java_text(value: str | float | bool | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -232,6 +232,20 @@ async def test_a_broker_that_missed_the_end_is_told_again_without_the_user() -> 
     )
 
 
+async def test_brokers_know_who_can_check_from_its_first_message_on() -> None:
+    async with (
+        scripted_server(Broker().handlers()) as master,
+        scripted_server(name_server({"orders": route_to(master.address)})) as names,
+        Producer("payers", name_server=names.address, check=lambda _: True) as producer,
+    ):
+        await producer.send("orders", b"x")
+        await producer.send("orders", b"y")
+        codes = [request.code for request in master.requests]
+
+    sent = RequestCode.SEND_MESSAGE_V2
+    assert codes == [RequestCode.HEART_BEAT, sent, sent]
+
+
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_transactions_of_others_are_checked_by_the_user(is_async: bool) -> None:
     decisions = {b"yes": True, b"no": False, b"later": None}

@@ -131,6 +131,7 @@ class Producer(AtHand):
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_open = False
+        self._has_check = check is not None
         self._transactions = TransactionBook(self.client, self._wire_group, self._codec, check)
         self._tracer: Tracer | None = None
         if trace:
@@ -220,6 +221,8 @@ class Producer(AtHand):
         whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
         deadline = _deadline(timeout, self._send_timeout_s)
         ready = self._outgoing(whole)
+        if self._has_check:
+            await self._greet(ready.topic)
         async with _Place(self, deadline):
             if self._batching is not None and self._batching.takes(whole):
                 if selector is not None or whole.ordering_key is not None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.integration
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 LAST_LINES = {
     "first_steps": "handled {'number': ",
+    "many_at_once": "1000 messages, each in its own place",
     "in_order": "grace: created → paid → shipped",
     "pull_and_commit": "committed",
 }

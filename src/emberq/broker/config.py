@@ -5,24 +5,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.official_keys import OFFICIAL_KEYS
 from emberq.broker.order_locks import LIVE_MAX_MS_DEFAULT
-from emberq.config_file import keys_of, nearest, read_settings, to_properties
-from emberq.errors import ConfigError, ProtocolError
+from emberq.config_file import keys_of, read_settings, to_properties
+from emberq.errors import ConfigError
 from emberq.model.system_topics import TRACE_TOPIC
-from emberq.protocol.properties_text import read_properties
 from emberq.remoting.addresses import split_address, split_list
 from emberq.remoting.limits import RemotingLimits
-from emberq.remoting.tls import (
-    SETTINGS_FILE_DEFAULT,
-    TLS_KEYS,
-    TlsSettings,
-    is_tls_key,
-    settings_from,
+from emberq.remoting.server_keys import (
+    check_port,
+    check_positive,
+    check_water_marks,
+    limits_from,
+    read_file,
+    tls_settings,
+    unknown_key_warning,
 )
+from emberq.remoting.tls import TLS_KEYS, TlsSettings, is_tls_key
 from emberq.store.config import StoreConfig
 
 VIP_PORT_DISTANCE = 2
@@ -153,16 +154,12 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         return float(self.wait_time_mills_in_admin_broker_queue)
 
     def limits(self) -> RemotingLimits:
-        """The network limits that these keys ask for; 0 leaves the default."""
-        limits = RemotingLimits(
+        return limits_from(
             backlog=self.server_socket_backlog,
-            idle_max_s=float(self.server_channel_max_idle_time_seconds),
+            idle_max_s=self.server_channel_max_idle_time_seconds,
+            high_water_mark=self.write_buffer_high_water_mark,
+            low_water_mark=self.write_buffer_low_water_mark,
         )
-        # Where only one of the marks is given, the other one's default makes room for it.
-        asked_low = self.write_buffer_low_water_mark
-        high = self.write_buffer_high_water_mark or max(limits.write_buffer_high_bytes, asked_low)
-        low = asked_low or min(limits.write_buffer_low_bytes, high)
-        return replace(limits, write_buffer_high_bytes=high, write_buffer_low_bytes=low)
 
 
 class LoadedConfig(Struct, frozen=True, kw_only=True):
@@ -187,7 +184,6 @@ def load(
     stored = read_file(path) if path is not None else {}
     properties = {**stored, **overrides}
     own = {name: text for name, text in properties.items() if not is_tls_key(name)}
-    tls_properties = {name: text for name, text in properties.items() if is_tls_key(name)}
     for key, variable in (("namesrvAddr", "NAMESRV_ADDR"), ("rocketmqHome", "ROCKETMQ_HOME")):
         if environment.get(variable):
             own.setdefault(key, environment[variable])
@@ -204,7 +200,7 @@ def load(
     return LoadedConfig(
         config=config,
         store=store,
-        tls=settings_from({**_tls_file(tls_properties), **tls_properties}),
+        tls=tls_settings(properties),
         kept_properties={name: text for name, text in stored.items() if name not in known},
         warnings=unknown_key_warnings(properties),
         notes=[
@@ -214,15 +210,6 @@ def load(
     )
 
 
-def read_file(path: Path) -> dict[str, str]:
-    try:
-        return read_properties(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except ProtocolError as error:
-        raise ConfigError(f"{path}: {error}") from None
-
-
 def unknown_key_warnings(properties: Mapping[str, str]) -> list[str]:
     known = {*keys_of(BrokerConfig), *keys_of(StoreConfig), *TLS_KEYS, *OFFICIAL_KEYS}
     warnings = []
@@ -230,9 +217,7 @@ def unknown_key_warnings(properties: Mapping[str, str]) -> list[str]:
         if name == MISSPELT_SEGMENT_KEY:
             warnings.append(f"key {name} is taken for mappedFileSizeCommitLog")
             continue
-        hint = nearest(name, known)
-        suffix = f"; did you mean {hint}?" if hint else ""
-        warnings.append(f"unknown key {name} has no effect{suffix}")
+        warnings.append(unknown_key_warning(name, known))
     return warnings
 
 
@@ -282,42 +267,26 @@ def _check_modes(config: BrokerConfig) -> None:
 
 
 def _check_numbers(config: BrokerConfig) -> None:
-    for key, port in (("listenPort", config.listen_port), ("haListenPort", config.ha_listen_port)):
-        if not 0 <= port <= 65_535:
-            raise ConfigError(f"{key}={port}: expected 0 to 65535")
+    check_port("listenPort", config.listen_port)
+    check_port("haListenPort", config.ha_listen_port)
     if 0 < config.listen_port <= VIP_PORT_DISTANCE:
         raise ConfigError(f"listenPort={config.listen_port}: there is no port two below")
     if not 0 <= config.broker_permission <= 7:
         raise ConfigError(f"brokerPermission={config.broker_permission}: expected 0 to 7")
-    attributes = (
-        ("channelExpiredTimeout", config.channel_expired_timeout),
-        ("defaultTopicQueueNums", config.default_topic_queue_nums),
-        ("flushConsumerOffsetInterval", config.flush_consumer_offset_interval),
-        ("flushDelayOffsetInterval", config.flush_delay_offset_interval),
-        ("maxTransferBytesOnMessageInDisk", config.max_transfer_bytes_on_message_in_disk),
-        ("maxTransferBytesOnMessageInMemory", config.max_transfer_bytes_on_message_in_memory),
-        ("maxTransferCountOnMessageInDisk", config.max_transfer_count_on_message_in_disk),
-        ("maxTransferCountOnMessageInMemory", config.max_transfer_count_on_message_in_memory),
-        ("registerBrokerTimeoutMills", config.register_broker_timeout_mills),
-        ("serverChannelMaxIdleTimeSeconds", config.server_channel_max_idle_time_seconds),
-        ("serverSocketBacklog", config.server_socket_backlog),
-        ("shortPollingTimeMills", config.short_polling_time_mills),
+    check_positive(
+        {
+            "channelExpiredTimeout": config.channel_expired_timeout,
+            "defaultTopicQueueNums": config.default_topic_queue_nums,
+            "flushConsumerOffsetInterval": config.flush_consumer_offset_interval,
+            "flushDelayOffsetInterval": config.flush_delay_offset_interval,
+            "maxTransferBytesOnMessageInDisk": config.max_transfer_bytes_on_message_in_disk,
+            "maxTransferBytesOnMessageInMemory": config.max_transfer_bytes_on_message_in_memory,
+            "maxTransferCountOnMessageInDisk": config.max_transfer_count_on_message_in_disk,
+            "maxTransferCountOnMessageInMemory": config.max_transfer_count_on_message_in_memory,
+            "registerBrokerTimeoutMills": config.register_broker_timeout_mills,
+            "serverChannelMaxIdleTimeSeconds": config.server_channel_max_idle_time_seconds,
+            "serverSocketBacklog": config.server_socket_backlog,
+            "shortPollingTimeMills": config.short_polling_time_mills,
+        }
     )
-    for key, value in attributes:
-        if value <= 0:
-            raise ConfigError(f"{key}={value}: expected a number above 0")
-    high, low = config.write_buffer_high_water_mark, config.write_buffer_low_water_mark
-    if min(high, low) < 0 or (high and low > high):
-        raise ConfigError(
-            f"writeBufferHighWaterMark={high}, writeBufferLowWaterMark={low}: "
-            "expected 0 for the default, or a low mark that is not above the high one"
-        )
-
-
-def _tls_file(properties: Mapping[str, str]) -> dict[str, str]:
-    """The TLS file named by `tls.config.file`, or the official place if there is one."""
-    named = properties.get("tls.config.file")
-    path = Path(named) if named else SETTINGS_FILE_DEFAULT
-    if not named and not path.exists():
-        return {}
-    return read_file(path)
+    check_water_marks(config.write_buffer_high_water_mark, config.write_buffer_low_water_mark)

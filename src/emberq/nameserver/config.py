@@ -4,19 +4,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from emberq.config_file import keys_of, nearest, read_settings, to_properties
-from emberq.errors import ConfigError, ProtocolError
-from emberq.protocol.properties_text import read_properties
+from emberq.config_file import keys_of, read_settings, to_properties
+from emberq.errors import ConfigError
 from emberq.remoting.limits import RemotingLimits
-from emberq.remoting.tls import (
-    SETTINGS_FILE_DEFAULT,
-    TLS_KEYS,
-    TlsSettings,
-    is_tls_key,
-    settings_from,
+from emberq.remoting.server_keys import (
+    check_port,
+    check_positive,
+    check_water_marks,
+    limits_from,
+    read_file,
+    tls_settings,
+    unknown_key_warning,
 )
+from emberq.remoting.tls import TLS_KEYS, TlsSettings, is_tls_key
 
 # The first look for silent brokers comes early; see docs/compatibility.md for the second number.
 FIRST_SCAN_DELAY_MAX_MS = 5_000
@@ -79,16 +80,12 @@ class NameServerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         return {*ALWAYS_BLACK_LISTED, *filter(None, self.config_black_list.split(";"))}
 
     def limits(self) -> RemotingLimits:
-        """The network limits that these keys ask for; 0 leaves the default."""
-        limits = RemotingLimits(
+        return limits_from(
             backlog=self.server_socket_backlog,
-            idle_max_s=float(self.server_channel_max_idle_time_seconds),
+            idle_max_s=self.server_channel_max_idle_time_seconds,
+            high_water_mark=self.write_buffer_high_water_mark,
+            low_water_mark=self.write_buffer_low_water_mark,
         )
-        # Where only one of the marks is given, the other one's default makes room for it.
-        asked_low = self.write_buffer_low_water_mark
-        high = self.write_buffer_high_water_mark or max(limits.write_buffer_high_bytes, asked_low)
-        low = asked_low or min(limits.write_buffer_low_bytes, high)
-        return replace(limits, write_buffer_high_bytes=high, write_buffer_low_bytes=low)
 
 
 class LoadedConfig(Struct, frozen=True, kw_only=True):
@@ -118,7 +115,6 @@ def load(
     }
     if "ROCKETMQ_HOME" in environment:
         defaults["rocketmqHome"] = environment["ROCKETMQ_HOME"]
-    tls_properties = {name: text for name, text in properties.items() if is_tls_key(name)}
     own = {name: text for name, text in properties.items() if not is_tls_key(name)}
     if path is not None:
         own["configStorePath"] = defaults["configStorePath"]  # updates go where we read from
@@ -127,31 +123,17 @@ def load(
     known = set(keys_of(NameServerConfig))
     return LoadedConfig(
         config=config,
-        tls=settings_from({**_tls_file(tls_properties), **tls_properties}),
+        tls=tls_settings(properties),
         kept_properties={name: text for name, text in stored.items() if name not in known},
         warnings=unknown_key_warnings(properties, also_known=TLS_KEYS),
     )
-
-
-def read_file(path: Path) -> dict[str, str]:
-    try:
-        return read_properties(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except ProtocolError as error:
-        raise ConfigError(f"{path}: {error}") from None
 
 
 def unknown_key_warnings(
     properties: Mapping[str, str], also_known: Iterable[str] = ()
 ) -> list[str]:
     known = [*keys_of(NameServerConfig), *also_known]
-    warnings = []
-    for name in sorted(properties.keys() - set(known)):
-        hint = nearest(name, known)
-        suffix = f"; did you mean {hint}?" if hint else ""
-        warnings.append(f"unknown key {name} has no effect{suffix}")
-    return warnings
+    return [unknown_key_warning(name, known) for name in sorted(properties.keys() - set(known))]
 
 
 def updated(config: NameServerConfig, changes: Mapping[str, str]) -> NameServerConfig:
@@ -166,30 +148,15 @@ def updated(config: NameServerConfig, changes: Mapping[str, str]) -> NameServerC
 
 
 def _check(config: NameServerConfig) -> None:
-    if not 0 <= config.listen_port <= 65_535:
-        raise ConfigError(f"listenPort={config.listen_port}: expected 0 to 65535")
-    for name, value in (
-        ("scanNotActiveBrokerInterval", config.scan_not_active_broker_interval),
-        ("serverChannelMaxIdleTimeSeconds", config.server_channel_max_idle_time_seconds),
-        ("serverSocketBacklog", config.server_socket_backlog),
-        ("unRegisterBrokerQueueCapacity", config.un_register_broker_queue_capacity),
-    ):
-        if value <= 0:
-            raise ConfigError(f"{name}={value}: expected a number above 0")
-    high, low = config.write_buffer_high_water_mark, config.write_buffer_low_water_mark
-    if min(high, low) < 0 or (high and low > high):
-        raise ConfigError(
-            f"writeBufferHighWaterMark={high}, writeBufferLowWaterMark={low}: "
-            "expected 0 for the default, or a low mark that is not above the high one"
-        )
+    check_port("listenPort", config.listen_port)
+    check_positive(
+        {
+            "scanNotActiveBrokerInterval": config.scan_not_active_broker_interval,
+            "serverChannelMaxIdleTimeSeconds": config.server_channel_max_idle_time_seconds,
+            "serverSocketBacklog": config.server_socket_backlog,
+            "unRegisterBrokerQueueCapacity": config.un_register_broker_queue_capacity,
+        }
+    )
+    check_water_marks(config.write_buffer_high_water_mark, config.write_buffer_low_water_mark)
     if config.enable_controller_in_namesrv:
         raise ConfigError("enableControllerInNamesrv=true: there is no controller in EmberQ yet")
-
-
-def _tls_file(properties: Mapping[str, str]) -> dict[str, str]:
-    """The TLS file named by `tls.config.file`, or the official place if there is one."""
-    named = properties.get("tls.config.file")
-    path = Path(named) if named else SETTINGS_FILE_DEFAULT
-    if not named and not path.exists():
-        return {}
-    return read_file(path)

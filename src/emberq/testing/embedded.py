@@ -8,8 +8,8 @@ It starts in a fraction of a second and leaves nothing behind. For pytest there 
 """
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,6 +34,28 @@ class EmbeddedCluster(Struct, frozen=True, kw_only=True):
         return self.broker.addresses.main
 
 
+@asynccontextmanager
+async def cluster_on_this_loop(data: Path, **broker_keys: str) -> AsyncIterator[EmbeddedCluster]:
+    """The same on the loop of an async test; `data` is where its files go."""
+    config = NameServerConfig(
+        bind_address="127.0.0.1", listen_port=0, kv_config_path=str(data / "kvConfig.json")
+    )
+    async with running_name_server(config) as (host, port):
+        name_server = f"{host}:{port}"
+        keys = {
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "brokerName": "broker-a",
+            "listenPort": "0",
+            "namesrvAddr": name_server,
+            "storePathRootDir": str(data / "store"),
+            **SMALL_STORE,
+            **broker_keys,
+        }
+        async with running_broker(load(None, keys, {})) as broker:
+            yield EmbeddedCluster(name_server=name_server, broker=broker)
+
+
 @contextmanager
 def embedded_cluster(data: Path | None = None, **broker_keys: str) -> Iterator[EmbeddedCluster]:
     """Run a cluster until the block ends.
@@ -50,47 +72,7 @@ def embedded_cluster(data: Path | None = None, **broker_keys: str) -> Iterator[E
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="emberq-")))
         thread = LoopThread()
         stack.callback(thread.stop)
-        running = _Running(data, broker_keys)
-        cluster = thread.run(running.start())
-        stack.callback(lambda: thread.run(running.stop()))
+        servers = AsyncExitStack()
+        cluster = thread.run(servers.enter_async_context(cluster_on_this_loop(data, **broker_keys)))
+        stack.callback(lambda: thread.run(servers.aclose()))
         yield cluster
-
-
-class _Running:
-    """Both servers, entered in order and left in reverse."""
-
-    def __init__(self, data: Path, broker_keys: dict[str, str]) -> None:
-        self._data = data
-        self._broker_keys = broker_keys
-        self._servers = AsyncExitStack()
-
-    async def start(self) -> EmbeddedCluster:
-        try:
-            return await self._start()
-        except BaseException:
-            await self._servers.aclose()
-            raise
-
-    async def stop(self) -> None:
-        await self._servers.aclose()
-
-    async def _start(self) -> EmbeddedCluster:
-        config = NameServerConfig(
-            bind_address="127.0.0.1",
-            listen_port=0,
-            kv_config_path=str(self._data / "kvConfig.json"),
-        )
-        host, port = await self._servers.enter_async_context(running_name_server(config))
-        name_server = f"{host}:{port}"
-        keys = {
-            "bindAddress": "127.0.0.1",
-            "brokerIP1": "127.0.0.1",
-            "brokerName": "broker-a",
-            "listenPort": "0",
-            "namesrvAddr": name_server,
-            "storePathRootDir": str(self._data / "store"),
-            **SMALL_STORE,
-            **self._broker_keys,
-        }
-        broker = await self._servers.enter_async_context(running_broker(load(None, keys, {})))
-        return EmbeddedCluster(name_server=name_server, broker=broker)

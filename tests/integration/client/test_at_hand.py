@@ -10,7 +10,8 @@ from emberq.client.aio.client import Client
 from emberq.client.aio.producer import Producer
 from emberq.errors import MessageNotFound, RecordError, TopicNotFound
 from emberq.model.queue import MessageQueue
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,8 @@ from emberq.protocol.command import Command, answer
 from emberq.record.batch import iter_batch
 from emberq.record.properties import decode_properties
 from emberq.remoting.connection import Connection
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.integration.client.scripted import Handlers, broker, client_and_broker
 from tests.integration.client.test_producer import stored
 from tests.support.waiting import until

@@ -26,7 +26,8 @@ from emberq.record.properties import decode_properties
 from emberq.record.record import Record
 from emberq.remoting.connection import Connection
 from emberq.store.reader import ReadLimits
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.integration.client.scripted import (
     Handlers,
     broker,

@@ -13,7 +13,8 @@ from emberq.client.aio.pull_consumer import PullConsumer
 from emberq.client.core.received import ReceivedMessage
 from emberq.errors import ClientClosed, ClientError, ConfigError
 from emberq.model.queue import MessageQueue
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration

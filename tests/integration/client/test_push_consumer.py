@@ -15,7 +15,8 @@ from emberq.client.core.message import Message
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.settings import ClientSettings
 from emberq.errors import ConfigError, DeadLetter, RetryLater, SuspendQueue
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration

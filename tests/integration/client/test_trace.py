@@ -15,7 +15,8 @@ from emberq.model.system_topics import TRACE_TOPIC
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import answer
 from emberq.record.properties import decode_properties
-from tests.integration.client.cluster import Cluster, cluster
+from emberq.testing.embedded import EmbeddedCluster as Cluster
+from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.integration.client.scripted import broker, client_and_broker
 from tests.integration.client.test_producer import stored
 from tests.support.waiting import until

@@ -5,15 +5,15 @@ import pytest
 
 from emberq.config_file import to_properties
 from emberq.errors import ConfigError
-from emberq.nameserver import config as config_module
-from emberq.nameserver.config import NameServerConfig, load, updated
+from emberq.nameserver.config import LoadedConfig, NameServerConfig, load, updated
+from emberq.remoting import server_keys
 from emberq.remoting.limits import RemotingLimits
 from emberq.remoting.tls import TlsMode
 
 MIB = 1024 * 1024
 
 
-def load_text(tmp_path: Path, text: str, **overrides: str) -> config_module.LoadedConfig:
+def load_text(tmp_path: Path, text: str, **overrides: str) -> LoadedConfig:
     file = tmp_path / "namesrv.conf"
     file.write_text(text)
     return load(file, overrides, {"HOME": str(tmp_path)})
@@ -84,7 +84,7 @@ def test_the_official_tls_file_is_read_where_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "tls.properties"
-    monkeypatch.setattr(config_module, "SETTINGS_FILE_DEFAULT", file)
+    monkeypatch.setattr(server_keys, "SETTINGS_FILE_DEFAULT", file)
     assert load_text(tmp_path, "").tls.mode is TlsMode.PERMISSIVE
 
     file.write_text("tls.server.mode=disabled\n")

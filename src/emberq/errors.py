@@ -36,7 +36,8 @@ EmberqError
 │       ├── SystemBusy        flow control: try again later
 │       ├── NoPermission      the topic, the group or the user may not do this
 │       ├── MessageIllegal    the broker refuses this message
-│       └── GroupNotFound     the broker does not know the group
+│       ├── GroupNotFound     the broker does not know the group
+│       └── SubscriptionUnknown  the broker does not know the subscription (yet)
 └── RequestRejected           a handler's answer is a failure code (server side)
 """
 
@@ -220,6 +221,10 @@ class NoPermission(BrokerError):
 
 class MessageIllegal(BrokerError):
     """The broker refuses this message, now and later."""
+
+
+class SubscriptionUnknown(BrokerError):
+    """The broker has not heard of the subscription, or only of an older one; it soon will."""
 
 
 class GroupNotFound(BrokerError):

@@ -5,6 +5,7 @@ from emberq.errors import (
     GroupNotFound,
     MessageIllegal,
     NoPermission,
+    SubscriptionUnknown,
     SystemBusy,
 )
 from emberq.protocol.codes import ResponseCode
@@ -16,6 +17,8 @@ _KINDS: dict[int, type[BrokerError]] = {
     ResponseCode.NO_PERMISSION: NoPermission,
     ResponseCode.MESSAGE_ILLEGAL: MessageIllegal,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: GroupNotFound,
+    ResponseCode.SUBSCRIPTION_NOT_EXIST: SubscriptionUnknown,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST: SubscriptionUnknown,
 }
 _HINTS: dict[int, str] = {
     ResponseCode.TOPIC_NOT_EXIST: "Create the topic, or switch autoCreateTopicEnable on",

@@ -293,6 +293,8 @@ async def test_a_client_is_used_between_start_and_close() -> None:
 
     with pytest.raises(ClientClosed, match="closed"):
         await client.start()
+    with pytest.raises(ClientClosed, match="closed"):
+        await client.connections.send_oneway(UNUSED, Command())
 
 
 async def test_a_forked_child_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 
+from emberq.errors import ClientClosed
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import Command
 from emberq.remoting.addresses import split_address
@@ -22,6 +23,7 @@ class Connections:
         self._tls = tls
         self._open: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._is_closed = False
 
     async def call(self, address: str, command: Command, timeout_s: float) -> Command:
         """Send a request and wait for its answer.
@@ -59,6 +61,8 @@ class Connections:
             connection.close()
 
     async def close(self) -> None:
+        """Hang up everywhere; nobody is called from now on."""
+        self._is_closed = True
         for task in self._connecting.values():
             task.cancel()
         connections, self._open = list(self._open.values()), {}
@@ -72,6 +76,8 @@ class Connections:
 
     async def _connected(self, address: str) -> Connection:
         """Who comes while a connection is being made waits for the same one."""
+        if self._is_closed:
+            raise ClientClosed("the client is closed")
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))

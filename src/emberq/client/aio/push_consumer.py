@@ -149,6 +149,8 @@ class PushConsumer(AtHand):
         self._on_rebalance = on_rebalance
         self._handlers: dict[str, Handler] = {}
         self._subscriptions: dict[str, Subscription] = {}
+        # What brokers have been told; pulls must not name a version that they do not know yet.
+        self._announced: dict[str, Subscription] = {}
         self._works: dict[MessageQueue, QueueWork] = {}
         self._chores: list[asyncio.Task[None]] = []
         self._replier: Producer | None = None
@@ -273,7 +275,7 @@ class PushConsumer(AtHand):
         for topic in self._subscriptions:
             self.client.watch(topic)
         await self.client.routes.refresh_all(self._subscriptions)
-        await self.client.heartbeats.beat()
+        await self._announce()
         self._consumption.start()
         client, settings = self.client, self.client.settings
         self._chores = [
@@ -467,7 +469,7 @@ class PushConsumer(AtHand):
             self._wire_group,
             queue,
             offset,
-            subscription=lambda: self._all_subscriptions()[queue.topic],
+            subscription=lambda: self._subscription_to_pull(queue.topic),
             limits=self._limits,
             commit_offset=lambda: self._commit_offset(queue),
             note_offset=lambda offset: self._offsets.note(queue, offset),
@@ -563,6 +565,14 @@ class PushConsumer(AtHand):
         retries = retry_topic(self._wire_group)
         return {**self._subscriptions, retries: Subscription(topic=retries, expression="*")}
 
+    def _subscription_to_pull(self, topic: str) -> Subscription:
+        return self._announced.get(topic) or self._all_subscriptions()[topic]
+
+    async def _announce(self) -> None:
+        subscriptions = dict(self._subscriptions)
+        await self.client.heartbeats.beat()
+        self._announced = subscriptions
+
     def _handler_of(self, topic: str) -> Handler | None:
         return self._handlers.get(self.client.unwrap(topic))
 
@@ -623,7 +633,7 @@ class PushConsumer(AtHand):
             self._on_rebalance(
                 set(map(self._unwrapped, taken)), set(map(self._unwrapped, given_up))
             )
-        await self.client.heartbeats.beat()
+        await self._announce()
 
     def _route_changed(self, topic: str) -> None:
         if self._is_open and topic in self._all_subscriptions():

@@ -16,7 +16,7 @@ from emberq.client.aio.client import Client
 from emberq.client.broker_failures import broker_failure
 from emberq.client.core.process_queue import ProcessQueue
 from emberq.client.core.received import ReceivedMessage, received_messages, wanted
-from emberq.errors import EmberqError, RecordError, SystemBusy
+from emberq.errors import EmberqError, RecordError, SubscriptionUnknown, SystemBusy
 from emberq.model.queue import MessageQueue
 from emberq.model.route import MASTER_ID
 from emberq.model.subscription import TAG_EXPRESSION, Subscription
@@ -125,6 +125,9 @@ class QueueWork:
             except SystemBusy as error:
                 log.debug("pull_refused queue=%s reason=%s", self.queue, error)
                 pause_s = PAUSE_AFTER_BUSY_S
+            except SubscriptionUnknown as error:
+                log.debug("pull_too_early queue=%s reason=%s", self.queue, error)
+                pause_s = PAUSE_AFTER_ERROR_S  # another member's heartbeat was faster than ours
             except (EmberqError, OSError) as error:
                 log.warning("pull_failed queue=%s reason=%s", self.queue, error)
                 self._client.refresh_soon(self.queue.topic)

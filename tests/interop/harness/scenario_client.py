@@ -54,7 +54,9 @@ class ScenarioClient:
         self._prefix = language.prefix
         home.mkdir(parents=True, exist_ok=True)
         command = language.command(site.name_server.address, language.prefix, home)
-        self.process = TestProcess(f"{language.name} on {site.broker.process.name}", command, home)
+        name = f"{language.name} on {site.broker.process.name}"
+        # Offsets of broadcasting are files there, by names that both programs have.
+        self.process = TestProcess(name, command, home, {"HOME": str(home)})
         self._start = 0
 
     def wait_until_ready(self) -> None:

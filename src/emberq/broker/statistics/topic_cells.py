@@ -1,5 +1,6 @@
 """Cells of queues, found by what they belong to, and their totals."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
@@ -13,7 +14,7 @@ PutKey = tuple[str, int]  # topic, queue
 GetKey = tuple[str, str, int]  # group, topic, queue
 
 
-class QueueCells(CellTable[K], Generic[K, Owner]):
+class QueueCells(CellTable[K], Generic[K, Owner], ABC):
     """What one owner counted is the sum over its queues."""
 
     def __init__(self, is_system_topic: Callable[[str], bool]) -> None:
@@ -25,14 +26,14 @@ class QueueCells(CellTable[K], Generic[K, Owner]):
         self._gone = [0] * len(Column)
         self._gone_of_users = 0
 
-    def topic_of(self, key: K) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def topic_of(self, key: K) -> str: ...
 
-    def owner_of(self, key: K) -> Owner:
-        raise NotImplementedError
+    @abstractmethod
+    def owner_of(self, key: K) -> Owner: ...
 
-    def queue_of(self, key: K) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def queue_of(self, key: K) -> int: ...
 
     def new(self, key: K) -> list[int]:
         self._keys.setdefault(self.owner_of(key), []).append(key)

@@ -22,6 +22,7 @@ EmberqError
 │   ├── TopicNotFound         no name server knows a route
 │   ├── MessageNotFound       no message has the id
 │   ├── BrokerNotFound        a broker's address is not known
+│   ├── OffsetOutOfRange      a queue does not have the message any more, or not yet
 │   ├── ClientClosed          used before its start or after its end
 │   ├── ForkedClient          used in another process than the one that made it
 │   ├── MessageRefused        a message that no broker would take; nothing was sent
@@ -140,6 +141,18 @@ class MessageNotFound(ClientError):
 
 class BrokerNotFound(ClientError):
     """The route names a broker, but no address of it that could be used."""
+
+
+class OffsetOutOfRange(ClientError):
+    """A queue was asked for a message before its first or behind its last."""
+
+    def __init__(self, queue: str, offset: int, min_offset: int, max_offset: int) -> None:
+        super().__init__(
+            f"{queue} has no offset {offset}: its messages are {min_offset} to {max_offset}"
+        )
+        self.offset = offset
+        self.min_offset = min_offset
+        self.max_offset = max_offset
 
 
 class ClientClosed(ClientError):

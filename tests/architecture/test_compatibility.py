@@ -12,7 +12,7 @@ from emberq.nameserver.kv_table import KeyValueTable
 from emberq.nameserver.route_table import RouteTable
 from emberq.nameserver.server import name_server_handlers
 from emberq.nameserver.settings import Settings
-from emberq.protocol.codes import RequestCode
+from emberq.protocol.codes import SHORT_MAX, EmberqCode, RequestCode
 from emberq.testing.local_broker import SMALL_STORE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
@@ -28,6 +28,8 @@ SENT = {
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
     RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
 }
+# Requests that only EmberQ knows.
+OWN = set(EmberqCode)
 
 
 def name_server_codes() -> set[int]:
@@ -66,4 +68,12 @@ def test_a_row_says_who_needs_it_and_how_far_it_is() -> None:
 async def test_the_status_agrees_with_the_handlers(tmp_path: Path) -> None:
     offered = {code for code, _, _, status, _ in ROWS if status != "not"}
 
-    assert offered == name_server_codes() | await broker_codes(tmp_path) | SENT
+    assert offered | OWN == name_server_codes() | await broker_codes(tmp_path) | SENT
+
+
+def test_own_requests_are_far_from_official_numbers_and_have_a_format() -> None:
+    formats = (PAGE.parent / "formats" / "scan.md").read_text()
+    official = {int(code) & 0xFFFF for code in RequestCode} | {int(code) for code in RequestCode}
+
+    assert OWN.isdisjoint(official)
+    assert all(code <= SHORT_MAX and f"| {code:d} | {code.name} |" in formats for code in OWN)

@@ -10,6 +10,7 @@ made in `broker/parts.py`.
 
 import asyncio
 import os
+import time
 
 from emberq.broker.administration import add_administration
 from emberq.broker.appending import Appender
@@ -31,11 +32,15 @@ from emberq.broker.handlers.offsets import OffsetHandlers
 from emberq.broker.handlers.pull import PullHandlers
 from emberq.broker.handlers.queries import QueryHandlers
 from emberq.broker.handlers.reset_offset import ResetOffsetHandlers
+from emberq.broker.handlers.scan_groups import ScanGroupHandlers
+from emberq.broker.handlers.scans import COLD_THREADS_MAX, ScanHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
 from emberq.broker.request_modes import RequestModes
+from emberq.broker.scan_starts import ScanStarts
+from emberq.broker.scan_turns import ScanTurns
 from emberq.broker.topic_routes import TopicRoutes
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import pack_host, pack_ip
@@ -95,8 +100,9 @@ def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
 
 
 def add_receiving(broker: BrokerParts) -> None:
-    """Pulls, filters, offsets, queries."""
+    """Pulls, filters, offsets, queries, scans."""
     add_pulls(broker)
+    add_scans(broker)
     OffsetHandlers(
         store=broker.store,
         topics=broker.topics,
@@ -150,6 +156,37 @@ def add_pulls(broker: BrokerParts) -> None:
         polling.answer_all()
 
     broker.stopping.append(stop)
+    broker.endings.append(cold_reads.close)
+
+
+def add_scans(broker: BrokerParts) -> None:
+    """Whole queues for those who read them as data."""
+    file, persistence = broker.files.scan_starts, broker.persistence
+    starts = ScanStarts(file.load())
+    changed = persistence.add("scan_starts", file, starts.table)
+
+    async def save() -> None:
+        changed()
+        await persistence.save_now("scan_starts")
+
+    ScanGroupHandlers(
+        store=broker.store,
+        topics=broker.topics,
+        groups=broker.groups,
+        offsets=broker.offsets,
+        starts=starts,
+        save_starts=save,
+        store_root=broker.settings.store.root,
+    ).add_to(broker.registry)
+    cold_reads = ColdReads(COLD_THREADS_MAX)
+    ScanHandlers(
+        store=broker.store,
+        topics=broker.topics,
+        cold_reads=cold_reads,
+        turns=ScanTurns(),
+        config=broker.config,
+        steady_s=time.monotonic,
+    ).add_to(broker.registry)
     broker.endings.append(cold_reads.close)
 
 

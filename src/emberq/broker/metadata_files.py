@@ -14,6 +14,7 @@ from emberq.protocol.bodies.codec import decode_body
 from emberq.protocol.bodies.groups import GroupTable
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from emberq.protocol.bodies.request_mode import RequestModeTable
+from emberq.protocol.bodies.scans import ScanStartTable
 from emberq.protocol.bodies.topics import TopicTable
 from emberq.protocol.fastjson import write_json, write_pretty_json
 from emberq.stored_file import backup_of, replace_file
@@ -136,3 +137,4 @@ class MetadataFiles:
         self.delay_offsets = MetadataFile(folder / "delayOffset.json", DelayOffsetTable)
         self.filters = MetadataFile(folder / "consumerFilter.json", FilterTable)
         self.request_modes = MetadataFile(folder / "messageRequestMode.json", RequestModeTable)
+        self.scan_starts = MetadataFile(folder / "emberqScanStarts.json", ScanStartTable)

@@ -197,6 +197,19 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
 
 
+class EmberqCode(IntEnum):
+    """Requests of EmberQ's own, far from all official numbers (docs/formats/scan.md).
+
+    Official brokers answer them with REQUEST_CODE_NOT_SUPPORTED.
+    """
+
+    SCAN_HEADS = 31001
+    SCAN_PULL = 31002
+    SCAN_ENTRIES = 31003
+    SCAN_PIN = 31004
+    SCAN_COMMIT = 31005
+
+
 class ResponseCode(IntEnum):
     """Every response code. Clients retry, move on or give up by these numbers alone."""
 

@@ -13,7 +13,7 @@ from msgspec.structs import FieldInfo, astuple
 from msgspec.structs import fields as struct_fields
 
 from emberq.errors import ProtocolError
-from emberq.protocol.codes import RequestCode
+from emberq.protocol.codes import EmberqCode, RequestCode
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -26,7 +26,7 @@ class Header(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     shared by several requests names the first of them.
     """
 
-    code: ClassVar[RequestCode]
+    code: ClassVar[RequestCode | EmberqCode]
     # Whether a number that does not parse is an error even where it may be absent: so it is in
     # the headers for which the official servers have readers of their own.
     has_strict_numbers: ClassVar[bool] = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from emberq.protocol.codes import RequestCode
+from emberq.protocol.codes import EmberqCode, RequestCode
 from emberq.protocol.command import Command
 from emberq.protocol.header_fields import Header, from_fields
 from emberq.record.layout import BytesLike
@@ -70,7 +70,7 @@ class HandlerRegistry:
 
     def add(
         self,
-        code: RequestCode,
+        code: RequestCode | EmberqCode,
         handler: PlainHandler | AsyncHandler,
         *,
         wait_max_ms: float | None = None,
@@ -83,7 +83,7 @@ class HandlerRegistry:
         header_type: type[Header],
         handler: Callable[[Request[Any]], Answer] | Callable[[Request[Any]], Awaitable[Answer]],
         *,
-        code: RequestCode | None = None,
+        code: RequestCode | EmberqCode | None = None,
         wait_max_ms: float | None = None,
     ) -> None:
         """Register a handler that takes a parsed header."""
@@ -110,7 +110,7 @@ class HandlerRegistry:
     def _limit(self, wait_max_ms: float | None) -> float | None:
         return self._wait_max_ms if wait_max_ms is None else wait_max_ms
 
-    def _put(self, code: RequestCode, entry: Entry) -> None:
+    def _put(self, code: RequestCode | EmberqCode, entry: Entry) -> None:
         if code in self._entries:
             raise ValueError(f"{code.name} is already handled")
         self._entries[int(code)] = entry

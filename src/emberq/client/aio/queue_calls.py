@@ -63,12 +63,16 @@ class QueueCalls:
         answer = await self._client.call_broker(queue.broker_name, header, is_vip=True)
         return from_fields(GetEarliestMessageStoreTimeResponse, answer.fields or {}).timestamp_ms
 
-    async def committed(self, group: str, queue: MessageQueue) -> int:
-        """The group's offset; -1: it has none."""
+    async def committed(
+        self, group: str, queue: MessageQueue, *, is_zero_if_young: bool | None = None
+    ) -> int:
+        """The group's offset; -1: it has none. A queue whose first message is still in memory may
+        have offset 0 for every group, unless `is_zero_if_young` is False."""
         header = QueryConsumerOffset(
             consumer_group=group,
             topic=queue.topic,
             queue_id=queue.queue_id,
+            is_zero_if_not_found=is_zero_if_young,
             target_broker_name=queue.broker_name,
         )
         accepts: Sequence[int] = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)

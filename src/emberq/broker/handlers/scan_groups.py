@@ -1,0 +1,134 @@
+"""What a scan knows of many queues at once: their ends, and a group's offsets and starts in them
+(31001, 31004, 31005). docs/formats/scan.md."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from emberq.broker.groups import Groups, group_name_trouble
+from emberq.broker.offsets import ConsumerOffsets
+from emberq.broker.scan_starts import ScanStarts
+from emberq.broker.topics import Topics
+from emberq.errors import RequestRejected
+from emberq.model.group import GroupConfig
+from emberq.model.topic import Permission
+from emberq.protocol.bodies.codec import decode_body, encode_body
+from emberq.protocol.bodies.scans import (
+    CommitRequest,
+    HeadRow,
+    Heads,
+    HeadsQuery,
+    OffsetsByTopic,
+    PinnedStarts,
+    PinRequest,
+)
+from emberq.protocol.codes import EmberqCode, ResponseCode
+from emberq.protocol.command import Command, answer
+from emberq.protocol.fastjson_writer import Dialect
+from emberq.remoting.connection import Connection
+from emberq.remoting.registry import Answer, HandlerRegistry
+from emberq.store.message_store import MessageStore
+
+TOPICS_MAX = 10_000
+NONE = -1
+EXTERNAL_ATTRIBUTE = "emberq.external"
+
+
+class ScanGroupHandlers:
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        starts: ScanStarts,
+        save_starts: Callable[[], Awaitable[None]],
+        store_root: Path,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._starts = starts
+        self._save_starts = save_starts
+        self._root = store_root.resolve()
+
+    def add_to(self, registry: HandlerRegistry) -> None:
+        registry.add(EmberqCode.SCAN_HEADS, self.heads)
+        registry.add(EmberqCode.SCAN_PIN, self.pin)
+        registry.add(EmberqCode.SCAN_COMMIT, self.commit)
+
+    def heads(self, command: Command, _: Connection) -> Answer:
+        asked = decode_body(HeadsQuery, command.body)
+        if len(asked.topics) > TOPICS_MAX:
+            raise RequestRejected(
+                ResponseCode.INVALID_PARAMETER, f"more than {TOPICS_MAX} topics at once"
+            )
+        queues = {
+            name: self._rows(name, topic.read_queue_count, asked.group)
+            for name in asked.topics
+            if (topic := self._topics.get(name)) is not None
+            if topic.permission & Permission.READ
+        }
+        heads = Heads(queues=queues, store_root=str(self._root), store_mark=self._store_mark())
+        return answer(command, body=encode_body(heads, Dialect.STRICT))
+
+    async def pin(self, command: Command, _: Connection) -> Command:
+        asked = decode_body(PinRequest, command.body)
+        self._check_group(asked.group)
+        topics = list(asked.starts)
+        if asked.is_cleared:
+            is_changed = self._starts.clear(asked.group, topics)
+        else:
+            is_changed = self._starts.pin(asked.group, asked.starts)
+        if is_changed:
+            await self._save_starts()
+        starts: OffsetsByTopic = {topic: self._starts.of(asked.group, topic) for topic in topics}
+        return answer(command, body=encode_body(PinnedStarts(starts=starts), Dialect.STRICT))
+
+    def commit(self, command: Command, _: Connection) -> Answer:
+        asked = decode_body(CommitRequest, command.body)
+        self._check_group(asked.group)
+        if self._groups.get(asked.group) is None:
+            self._groups.put(external_group(asked.group))
+        for topic, queues in asked.offsets.items():
+            if self._topics.get(topic) is None:
+                continue
+            for queue_id, offset in queues.items():
+                if offset > self._offsets.query(asked.group, topic, queue_id):
+                    self._offsets.commit(asked.group, topic, queue_id, offset)
+        return answer(command)
+
+    def _rows(self, topic: str, queue_count: int, group: str | None) -> list[HeadRow]:
+        store, offsets = self._store, self._offsets
+        starts = self._starts.of(group, topic) if group else {}
+        return [
+            (
+                queue_id,
+                store.min_offset(topic, queue_id),
+                store.max_offset(topic, queue_id),
+                offsets.query(group, topic, queue_id) if group else NONE,
+                starts.get(queue_id, NONE),
+            )
+            for queue_id in range(queue_count)
+        ]
+
+    def _check_group(self, name: str) -> None:
+        trouble = group_name_trouble(name)
+        if trouble is not None:
+            raise RequestRejected(ResponseCode.INVALID_PARAMETER, trouble)
+
+    def _store_mark(self) -> int:
+        try:
+            return (self._root / "lock").stat().st_ino
+        except OSError:
+            return 0
+
+
+def external_group(name: str) -> GroupConfig:
+    """A group that queries read with: it has offsets, and no consumer may join it."""
+    return replace(
+        GroupConfig(name=name), is_consume_enabled=False, attributes={EXTERNAL_ATTRIBUTE: "true"}
+    )

@@ -1,0 +1,263 @@
+"""Whole queues through the client, from a broker that knows scans and from one that does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from emberq.client.aio.client import Client
+from emberq.client.aio.scans import START_GROUP_SUFFIX, QueueHead, ScanFilter, Scans
+from emberq.errors import BrokerError, OffsetOutOfRange, TopicNotFound
+from emberq.model.queue import MessageQueue
+from emberq.model.subscription import SQL92_EXPRESSION
+from emberq.protocol.codes import EmberqCode, RequestCode
+from emberq.protocol.command import new_request
+from emberq.record.decode import iter_records
+from emberq.record.host import pack_host
+from emberq.record.properties import encode_properties
+from emberq.store.consume_queue import ENTRY
+from emberq.testing.embedded import EmbeddedCluster, cluster_on_this_loop
+
+pytestmark = pytest.mark.integration
+
+HOST = pack_host("10.1.2.3", 4711)
+QUEUE = MessageQueue("broker-a", 0, "T")
+EMPTY = MessageQueue("broker-a", 3, "T")
+
+
+class Scanned:
+    def __init__(self, cluster: EmbeddedCluster, client: Client) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.scans = Scans(client)
+
+    async def put(self, count: int, size: int = 10, **properties: str) -> None:
+        broker = self.cluster.broker
+        broker.topics.create_if_absent("T", 4)
+        for _ in range(count):
+            broker.store.put(
+                "T",
+                0,
+                b"x" * size,
+                properties=encode_properties(properties),
+                tags=properties.get("TAGS"),
+                born_host=HOST,
+            )
+        broker.store.dispatch_now()
+        await self.registered()
+
+    async def registered(self) -> None:
+        async with asyncio.timeout(15):
+            while True:
+                try:
+                    await self.scans.queues("T")
+                except TopicNotFound:
+                    await asyncio.sleep(0.01)
+                else:
+                    return
+
+    async def read(self, end: int, wanted: ScanFilter | None = None) -> list[int]:
+        """Queue offsets of all records up to an end, in as many pulls as it takes."""
+        offset = 0
+        found: list[int] = []
+        while offset < end:
+            part = await self.scans.pull(QUEUE, offset, end, wanted=wanted)
+            found += [record.queue_offset for record in iter_records(part.content)]
+            assert part.next_offset > offset
+            offset = part.next_offset
+        return found
+
+
+@asynccontextmanager
+async def scanned(folder: Path, *, is_official: bool, **keys: str) -> AsyncIterator[Scanned]:
+    async with cluster_on_this_loop(folder, **keys) as cluster:
+        if is_official:  # a broker that has never heard of scans
+            for code in EmberqCode:
+                cluster.broker.registry._entries.pop(int(code))
+        async with Client(cluster.name_server) as client:
+            yield Scanned(cluster, client)
+
+
+@pytest.fixture(params=[False, True], ids=["own", "official"])
+def is_official(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+async def test_every_message_of_a_range_is_read_once(tmp_path: Path, is_official: bool) -> None:
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(100)
+
+        found = await it.read(80)
+
+        assert found[:80] == list(range(80))
+        assert len(found) == len(set(found))
+
+
+async def test_a_pull_brings_as_many_bytes_as_it_may(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(500, size=1000)
+
+        small = await it.scans.pull(QUEUE, 0, 500, bytes_max=50_000)
+        large = await it.scans.pull(QUEUE, 0, 500, bytes_max=1 << 20)
+        one = await it.scans.pull(QUEUE, 0, 500, bytes_max=1)
+
+        assert 30_000 < len(small.content) <= 50_000
+        assert large.next_offset == 500
+        assert [r.queue_offset for r in iter_records(one.content)] == [0]
+
+
+async def test_both_ends_and_the_group_of_many_queues_are_one_question(
+    tmp_path: Path, is_official: bool
+) -> None:
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(7)
+        queues = await it.scans.queues("T")
+
+        before = await it.scans.heads(queues, "G")
+        await it.scans.commit("G", {QUEUE: 4})
+        after = await it.scans.heads(queues, "G")
+
+        assert before[QUEUE] == QueueHead(0, 7, None, None)
+        assert before[EMPTY] == QueueHead(0, 0, None, None)
+        assert after[QUEUE] == QueueHead(0, 7, 4, None)
+
+
+async def test_a_pinned_start_is_set_once_and_cleared(tmp_path: Path, is_official: bool) -> None:
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(7)
+
+        first = await it.scans.pin("G", {QUEUE: 5})
+        second = await it.scans.pin("G", {QUEUE: 6, EMPTY: 0})
+        heads = await it.scans.heads([QUEUE], "G")
+        await it.scans.unpin("G", [QUEUE, EMPTY])
+        third = await it.scans.pin("G", {QUEUE: 7})
+
+        assert first == {QUEUE: 5}
+        assert second == {QUEUE: 5, EMPTY: 0}
+        assert heads[QUEUE].start == 5
+        assert third == {QUEUE: 7}
+
+
+async def test_pinned_starts_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+        await it.scans.pin("G", {QUEUE: 5})
+
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.registered()
+        assert await it.scans.pin("G", {QUEUE: 6}) == {QUEUE: 5}
+
+
+async def test_offsets_outside_the_queue_are_named(tmp_path: Path, is_official: bool) -> None:
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(7)
+
+        with pytest.raises(OffsetOutOfRange, match="no offset 9: its messages are 0 to 7"):
+            await it.scans.pull(QUEUE, 9, 20)
+        at_end = await it.scans.pull(QUEUE, 7, 20)
+
+        assert (at_end.content, at_end.next_offset) == (b"", 7)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ScanFilter(expression="a || c"),
+        ScanFilter(expression="colour = 'red'", expression_type=SQL92_EXPRESSION),
+    ],
+)
+async def test_filters_work_at_the_broker(
+    tmp_path: Path, is_official: bool, wanted: ScanFilter
+) -> None:
+    async with scanned(tmp_path, is_official=is_official, enablePropertyFilter="true") as it:
+        await it.put(2, TAGS="a", colour="red")
+        await it.put(300, TAGS="b", colour="blue")
+        await it.put(1, TAGS="c", colour="red")
+
+        assert await it.read(303, wanted=wanted) == [0, 1, 302]
+
+
+async def test_a_filter_without_sense_is_refused(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False, enablePropertyFilter="true") as it:
+        await it.put(1)
+
+        with pytest.raises(BrokerError, match="makes no sense"):
+            await it.scans.pull(
+                QUEUE, 0, 1, wanted=ScanFilter(expression="a >", expression_type=SQL92_EXPRESSION)
+            )
+
+
+async def test_entries_say_where_messages_lie(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(3)
+
+        part = await it.scans.entries(QUEUE, 1, 100)
+        records = list(iter_records((await it.scans.pull(QUEUE, 0, 3)).content))
+
+        assert part is not None
+        assert part.next_offset == 3
+        assert [entry[:2] for entry in ENTRY.iter_unpack(part.content)] == [
+            (record.log_offset, record.size_bytes) for record in records[1:]
+        ]
+
+
+async def test_an_official_broker_has_no_entries(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=True) as it:
+        await it.put(3)
+
+        assert await it.scans.entries(QUEUE, 1, 100) is None
+
+
+async def test_a_group_of_scans_moves_forward_only_and_no_consumer_can_read_with_it(
+    tmp_path: Path,
+) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+        await it.scans.commit("G", {QUEUE: 5})
+        await it.scans.commit("G", {QUEUE: 3})
+        fields = {"consumerGroup": "G", "topic": "T", "queueId": "0", "queueOffset": "0"}
+        fields |= {"maxMsgNums": "1", "sysFlag": "4", "subscription": "*"}
+        pull = new_request(RequestCode.PULL_MESSAGE, fields)
+
+        assert (await it.scans.heads([QUEUE], "G"))[QUEUE].committed == 5
+        with pytest.raises(BrokerError, match="subscription group no permission, G"):
+            await it.client.call(it.cluster.broker_address, pull)
+
+
+async def test_starts_on_official_brokers_need_no_setting(tmp_path: Path) -> None:
+    keys = {"autoCreateSubscriptionGroup": "false"}
+    async with scanned(tmp_path, is_official=True, **keys) as it:
+        await it.put(7)
+
+        await it.scans.pin("G", {QUEUE: 5})
+
+        assert it.cluster.broker.groups.get("G" + START_GROUP_SUFFIX) is not None
+        assert await it.read(7) == list(range(7))
+
+
+async def test_the_broker_says_where_its_files_are(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(1)
+        await it.scans.heads([QUEUE])
+        hint = it.scans.stores["broker-a"]
+
+        assert (Path(hint.root) / "lock").stat().st_ino == hint.mark
+
+
+async def test_scans_leave_no_trace_in_pull_offsets(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(3)
+        await it.read(3)
+
+        assert it.cluster.broker.offsets.next_pulls() == []
+
+
+async def test_many_scans_at_once_all_get_their_turn(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(200, size=4000)
+
+        parts = await asyncio.gather(*(it.scans.pull(QUEUE, 0, 200) for _ in range(50)))
+
+        assert {part.next_offset for part in parts} == {200}

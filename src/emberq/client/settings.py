@@ -9,7 +9,7 @@ RECONNECT_PAUSE_MAX_S = 5.0
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
-    """Seconds, all of them."""
+    """Times are seconds."""
 
     route_refresh: float = 30.0
     heartbeat: float = 30.0
@@ -21,9 +21,11 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     discovery: float = 120.0
     # How long `close` waits for what is under way.
     close_timeout: float = 30.0
+    # Brokers of 5.x get subscriptions when they change, not with every heartbeat.
+    is_heartbeat_v2: bool = False
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not value > 0:
+            if not isinstance(value, bool) and not value > 0:
                 raise ConfigError(f"{name}={value}: expected a time above 0 seconds")

@@ -1,5 +1,7 @@
 """The blocking client against a cluster in processes of its own."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +117,43 @@ def test_errors_are_those_of_the_asyncio_client(running: LocalCluster) -> None:
         producer.send("errors", "text")
     with pytest.raises(ClientClosed):
         producer.send("errors", b"x")
+
+
+FORKING = """
+import os, sys, warnings
+warnings.simplefilter("ignore")  # newer Pythons warn of forks beside threads; that is the point
+from emberq import Producer
+from emberq.errors import ForkedClient
+
+with Producer("writers", name_server=sys.argv[1]) as producer:
+    producer.send("forked", b"before")
+    child = os.fork()
+    if not child:
+        try:
+            producer.send("forked", b"in the child")
+        except ForkedClient as error:
+            print(error, flush=True)
+            with Producer("writers", name_server=sys.argv[1]) as own:
+                own.send("forked", b"by its own")
+            os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    producer.send("forked", b"after")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_forked_child_is_told_at_once_and_the_parent_goes_on(running: LocalCluster) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, running.name_server],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "Make clients after the fork" in done.stdout
 
 
 def test_a_url_makes_a_client(running: LocalCluster) -> None:

@@ -21,25 +21,33 @@ from emberq.errors import (
 )
 from emberq.model.queue import MessageQueue
 from emberq.model.route import TopicRoute
+from emberq.model.subscription import Subscription
 from emberq.protocol.bodies.codec import decode_body
 from emberq.protocol.bodies.heartbeat import ConsumerPresence, Heartbeat
 from emberq.protocol.codes import RequestCode, ResponseCode
-from emberq.protocol.command import Command, answer
+from emberq.protocol.command import Command, answer, new_request
 from emberq.protocol.headers.groups import GetConsumerListByGroup
 from emberq.protocol.signature import is_signature_valid
 from emberq.remoting.connection import Connection
 from tests.integration.client.scripted import (
+    Scripted,
     broker,
     client_and_broker,
     name_server,
     route_to,
     scripted_server,
 )
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
 UNUSED = "127.0.0.1:1"
 QUICK = ClientSettings(api_timeout=1.0, connect_timeout=0.5)
+
+
+def questions_for(topic: str, server: Scripted) -> list[Command]:
+    asked = server.of(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    return [request for request in asked if (request.fields or {})["topic"] == topic]
 
 
 class Producer:
@@ -52,7 +60,9 @@ class Consumer(Producer):
         self.changes = 0
 
     def presence(self) -> ConsumerPresence:
-        return ConsumerPresence(group="readers")
+        return ConsumerPresence(
+            group="readers", subscriptions=[Subscription(topic="orders", expression="*")]
+        )
 
     def share_out_soon(self) -> None:
         self.changes += 1
@@ -80,7 +90,8 @@ async def test_a_route_becomes_queues() -> None:
 
     assert list(writable.queues) == readable
     assert readable[0] == MessageQueue("broker-0", 0, "orders")
-    assert len(server.requests) == 1  # the second question was answered by what is known
+    # The second question was answered by what is known.
+    assert len(questions_for("orders", server)) == 1
 
 
 async def test_a_topic_that_is_not_there_yet_is_where_its_template_is() -> None:
@@ -101,7 +112,7 @@ async def test_many_questions_for_one_topic_are_one_request() -> None:
     ):
         await asyncio.gather(*(client.subscribe_queues("orders") for _ in range(20)))
 
-    assert len(server.requests) == 1
+    assert len(questions_for("orders", server)) == 1
 
 
 async def test_name_servers_that_are_gone_are_passed_over() -> None:
@@ -121,6 +132,76 @@ async def test_a_brokers_port_in_place_of_a_name_servers_is_pointed_out() -> Non
     async with Client("127.0.0.1:10911", settings=QUICK) as client:
         with pytest.raises(ClientError, match="looks like a broker"):
             await client.subscribe_queues("orders")
+
+
+async def test_a_broker_on_any_port_is_no_name_server() -> None:
+    async with (
+        scripted_server(broker()) as master,
+        Client(master.address) as client,
+    ):
+        with pytest.raises(NoNameServer, match=r"not as a name server\. It is probably a broker"):
+            await client.subscribe_queues("orders")
+        assert not client.health().is_name_server_reachable
+
+
+async def test_a_client_is_healthy_before_its_first_message() -> None:
+    async with scripted_server(name_server({})) as server, Client(server.address) as client:
+        await until(lambda: client.health().is_healthy)
+
+
+async def test_a_client_whose_brokers_are_all_away_is_not_healthy() -> None:
+    async with (
+        scripted_server(name_server({"orders": route_to(UNUSED)})) as server,
+        Client(server.address) as client,
+    ):
+        await client.subscribe_queues("orders")
+
+        health = client.health()
+
+    assert health.is_name_server_reachable
+    assert health.unreachable == [UNUSED]
+    assert not health.is_healthy
+
+
+async def test_a_broker_that_was_away_is_greeted_at_once_and_the_group_shares_out() -> None:
+    consumer = Consumer()
+    async with client_and_broker(broker()) as (client, master):
+        client.add_consumer("readers", consumer)
+        await client.heartbeats.beat()
+
+        client.connections.drop(master.address)
+        await client.connections.call(
+            master.address, new_request(RequestCode.UNREGISTER_CLIENT, {}), 3.0
+        )
+
+        await until(lambda: len(master.of(RequestCode.HEART_BEAT)) == 2)
+        await until(lambda: consumer.changes == 1)
+
+
+async def test_light_heartbeats_leave_subscriptions_out_until_something_changes() -> None:
+    handlers = broker()
+    fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "false"}
+    handlers[RequestCode.HEART_BEAT] = lambda command, _: answer(command, fields=fields)
+    settings = ClientSettings(is_heartbeat_v2=True)
+    consumer = Consumer()
+    async with client_and_broker(handlers, settings=settings) as (client, master):
+        client.add_consumer("readers", consumer)
+        await client.heartbeats.beat()
+        await client.heartbeats.beat()
+        await client.heartbeats.beat(is_whole=True)
+        fields["IS_SUB_CHANGE"] = "true"
+        await client.heartbeats.beat()
+        await client.heartbeats.beat()
+        del fields["IS_SUPPORT_HEART_BEAT_V2"]  # as brokers of 4.9 answer
+        await client.heartbeats.beat()
+        await client.heartbeats.beat()
+
+    beats = [decode_body(Heartbeat, each.body) for each in master.of(RequestCode.HEART_BEAT)]
+    light = [False, True, False, True, False, False, False]
+    assert [beat.is_without_subscriptions for beat in beats] == light
+    assert [not beat.consumers[0].subscriptions for beat in beats] == light
+    assert len({beat.fingerprint for beat in beats}) == 1
+    assert beats[0].fingerprint != 0
 
 
 async def test_name_servers_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from emberq.client.aio.connections import Connections
 from emberq.client.aio.heartbeats import Heartbeats
+from emberq.client.aio.life import Life
 from emberq.client.aio.name_servers import NameServers, configured_servers
 from emberq.client.aio.parts import ConsumerPart, ProducerPart
 from emberq.client.aio.routes import Routes
@@ -73,17 +73,22 @@ class ClientHealth(Struct, frozen=True, kw_only=True):
     """What a probe wants to know."""
 
     is_running: bool
+    # The last question to a name server was answered; questions come every 30 seconds at least.
     is_name_server_reachable: bool
     connected: list[str]
+    # Masters of topics in use that there is no connection to.
+    unreachable: list[str]
     producer_groups: list[str]
     consumer_groups: list[str]
 
     @property
     def is_healthy(self) -> bool:
-        return self.is_running and self.is_name_server_reachable and bool(self.connected)
+        """Not before the first answer; while some broker is there that can be used."""
+        has_broker = bool(self.connected) or not self.unreachable
+        return self.is_running and self.is_name_server_reachable and has_broker
 
 
-class Client:
+class Client(Life):
     """Use it as `async with Client("localhost:9876") as client:`."""
 
     def __init__(
@@ -126,7 +131,9 @@ class Client:
             limits=replace(RemotingLimits(), connect_timeout_s=self.settings.connect_timeout),
             hooks=(Signing(credentials),) if credentials is not None else (),
         )
-        self.connections = Connections(self._endpoint, _tls_context(tls))
+        self.connections = Connections(
+            self._endpoint, _tls_context(tls), on_connected=self._connected
+        )
         self.name_servers = NameServers(self.connections, self._servers_given)
         self.routes = Routes(self.name_servers, self.settings.api_timeout)
         self.heartbeats = Heartbeats(
@@ -136,6 +143,7 @@ class Client:
             self.producers,
             self.consumers,
             self.settings.api_timeout,
+            is_v2=self.settings.is_heartbeat_v2,
         )
         self._topics: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -178,6 +186,7 @@ class Client:
                 await self._discover()
                 self.spawn(self._repeat(self.settings.discovery, self._discover), "discovery")
             self._state = ClientState.RUNNING
+            self.spawn(self._refresh_routes(), "first-routes")
             self.spawn(self._repeat(self.settings.route_refresh, self._refresh_routes), "routes")
             self.spawn(self._repeat(self.settings.heartbeat, self.heartbeats.beat), "heartbeats")
 
@@ -192,25 +201,15 @@ class Client:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.connections.close()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
     def health(self) -> ClientHealth:
-        connected = self.connections.addresses()
-        servers = set(self.name_servers.addresses)
+        """What is known, without asking anybody."""
+        connected = set(self.connections.addresses())
+        masters = {address for *_, address in self.routes.all_addresses(only_masters=True)}
         return ClientHealth(
             is_running=self._state is ClientState.RUNNING,
-            is_name_server_reachable=bool(servers.intersection(connected)),
-            connected=sorted(set(connected) - servers),
+            is_name_server_reachable=self.name_servers.is_answering is True,
+            connected=sorted(connected.difference(self.name_servers.addresses)),
+            unreachable=sorted(masters - connected),
             producer_groups=sorted(self.producers),
             consumer_groups=sorted(self.consumers),
         )
@@ -384,7 +383,27 @@ class Client:
                 log.exception("chore_failed")
 
     async def _refresh_routes(self) -> None:
-        await self.routes.refresh_all(list(self._topics))
+        if self._topics:
+            await self.routes.refresh_all(list(self._topics))
+            return
+        try:  # nothing to do yet, but whether name servers answer is worth knowing
+            await self.name_servers.route(DEFAULT_TOPIC, self.settings.api_timeout)
+        except TopicNotFound:
+            pass
+        except NoNameServer as error:
+            log.warning("name_servers_silent reason=%s", error)
+
+    def _connected(self, address: str, is_again: bool) -> None:
+        """A broker that was away may have forgotten us, and should not wait for the next beat."""
+        brokers = {known for *_, known in self.routes.all_addresses(only_masters=False)}
+        if is_again and address in brokers and self._state is ClientState.RUNNING:
+            self.heartbeats.forget(address)
+            self.spawn(self._greet_again(address), "greeting")
+
+    async def _greet_again(self, address: str) -> None:
+        if await self.heartbeats.beat_to(address):
+            for consumer in self.consumers.values():
+                consumer.share_out_soon()
 
     async def _discover(self) -> None:
         from emberq.remoting.address_lookup import (  # noqa: PLC0415 - few clients look up

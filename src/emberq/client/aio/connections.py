@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 
 from emberq.errors import ClientClosed
 from emberq.protocol.codes import ResponseCode
@@ -14,13 +15,24 @@ from emberq.remoting.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
+# Called with an address when a connection to it was made; True: not the first one.
+OnConnected = Callable[[str, bool], None]
+
 
 class Connections:
     """Calls by address. A connection that was lost is made anew by the next call."""
 
-    def __init__(self, endpoint: Endpoint, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tls: ssl.SSLContext | None = None,
+        *,
+        on_connected: OnConnected = lambda address, is_again: None,
+    ) -> None:
         self._endpoint = endpoint
         self._tls = tls
+        self._on_connected = on_connected
+        self._seen: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._is_closed = False
@@ -89,6 +101,9 @@ class Connections:
         host, port = split_address(address)
         connection = await connect(host, port, self._endpoint, tls=self._tls)
         self._open[address] = connection
+        is_again = address in self._seen
+        self._seen.add(address)
+        self._on_connected(address, is_again)
         return connection
 
     def _forget(self, address: str, connection: Connection) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from emberq.client.aio.connections import Connections
 from emberq.client.aio.parts import ConsumerPart, ProducerPart
 from emberq.client.aio.routes import Routes
+from emberq.client.core.heartbeat_forms import HeartbeatForms
 from emberq.errors import RemotingError
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.heartbeat import Heartbeat, ProducerPresence
@@ -32,6 +33,8 @@ class Heartbeats:
         producers: Mapping[str, ProducerPart],
         consumers: Mapping[str, ConsumerPart],
         timeout_s: float,
+        *,
+        is_v2: bool = False,
     ) -> None:
         self._client_id = client_id
         self._connections = connections
@@ -39,13 +42,19 @@ class Heartbeats:
         self._producers = producers
         self._consumers = consumers
         self._timeout_s = timeout_s
+        self._forms = HeartbeatForms() if is_v2 else None
         self._beating: asyncio.Task[None] | None = None
         self._is_wanted_again = False
         # What each broker says it is, by address; SQL filters need to know.
         self.versions: dict[str, int] = {}
 
-    async def beat(self) -> None:
-        """To every broker that should know us. Who comes while one is under way gets the next."""
+    async def beat(self, *, is_whole: bool = False) -> None:
+        """To every broker that should know us. Who comes while one is under way gets the next.
+
+        `is_whole`: brokers must hear all of it again, for instance that a subscription is newer.
+        """
+        if is_whole:
+            self.forget()
         if self._beating is not None and not self._beating.done():
             self._is_wanted_again = True
             await asyncio.shield(self._beating)
@@ -55,11 +64,12 @@ class Heartbeats:
 
     async def beat_to(self, address: str) -> bool:
         """To one broker; False: it did not take it."""
-        body = encode_body(self._heartbeat())
+        beat = self._heartbeat()
+        if self._forms is not None:
+            beat = self._forms.form_for(address, beat)
+        request = new_request(RequestCode.HEART_BEAT, {}, encode_body(beat))
         try:
-            answer = await self._connections.call(
-                address, new_request(RequestCode.HEART_BEAT, {}, body), self._timeout_s
-            )
+            answer = await self._connections.call(address, request, self._timeout_s)
         except RemotingError as error:
             log.warning("heartbeat_failed broker=%s reason=%s", address, error)
             return False
@@ -72,12 +82,20 @@ class Heartbeats:
             )
             return False
         self.versions[address] = answer.version
+        if self._forms is not None:
+            self._forms.answered(address, beat, answer.fields or {})
         return True
+
+    def forget(self, address: str | None = None) -> None:
+        """A broker, or all of them, may not know what they were told before."""
+        if self._forms is not None:
+            self._forms.forget(address)
 
     async def leave(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:
         """Tell every broker that a group of this client is gone."""
+        self.forget()
         header = UnregisterClient(
             client_id=self._client_id,
             producer_group=producer_group,

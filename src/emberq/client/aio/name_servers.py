@@ -38,6 +38,8 @@ class NameServers:
         self._connections = connections
         self._addresses: list[str] = []
         self._chosen = 0
+        # Whether the last question was answered; None: none was asked yet.
+        self.is_answering: bool | None = None
         self.replace(addresses)
 
     @property
@@ -82,9 +84,11 @@ class NameServers:
                         continue
                     if addresses is self._addresses:
                         self._chosen = at
+                    self.is_answering = True
                     return answer
         except TimeoutError:
             failures.append(f"no answer within {timeout_s:g} s")
+        self.is_answering = False
         raise NoNameServer(
             f"no name server can be reached: {'; '.join(failures)}", hint=_hint(addresses)
         )
@@ -107,6 +111,12 @@ class NameServers:
             raise TopicNotFound(
                 f"no name server knows the topic {topic}",
                 hint="Create it, or check that brokers register with this name server",
+            )
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self.is_answering = False
+            raise NoNameServer(
+                f"{self._addresses[self._chosen]} answers, but not as a name server",
+                hint="It is probably a broker; name servers usually listen on port 9876",
             )
         raise TopicNotFound(
             f"the route of {topic} was refused: {answer.code} {answer.remark or ''}".rstrip(),

@@ -5,14 +5,14 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from msgspec.structs import replace
 
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.batching import BATCH_BYTES, Batching
 from emberq.client.aio.client import Client
+from emberq.client.aio.life import Life
 from emberq.client.aio.request_reply import (
     REQUEST_TIMEOUT_S,
     no_reply,
@@ -67,7 +67,7 @@ RETRIES = 2
 IN_FLIGHT_MAX = 10_000
 
 
-class Producer(AtHand):
+class Producer(AtHand, Life):
     """Sends messages of one group. Use it as `async with Producer("group") as producer:`."""
 
     def __init__(
@@ -176,22 +176,6 @@ class Producer(AtHand):
             self._transactions.close()
         if self._is_client_ours:
             await self.client.close()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # Sending
 
@@ -373,8 +357,8 @@ class Producer(AtHand):
         wire_topic: str | None = None,
     ) -> Outgoing:
         """`extra` are properties that users may not set."""
+        self.client.check_running()
         if not self._is_open:
-            self.client.check_running()
             raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
         check_topic(message.topic)
         namespace = self.client.namespace

@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from msgspec.structs import replace
 
 from emberq.client.aio.assignments import Assignments
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
+from emberq.client.aio.life import Life
 from emberq.client.aio.offset_stores import BrokerOffsets
 from emberq.client.aio.producer import seconds
 from emberq.client.aio.queue_calls import QueueCalls
@@ -52,7 +53,7 @@ COMMIT_INTERVAL_S = 5.0
 CACHED_MAX = 10_000
 
 
-class PullConsumer(AtHand):
+class PullConsumer(AtHand, Life):
     """Use `subscribe` for a share of topics, or `assign` for queues of your own choice.
 
     async with PullConsumer("group", name_server="localhost:9876") as consumer:
@@ -149,14 +150,6 @@ class PullConsumer(AtHand):
         if self._is_client_ours:
             await self.client.close()
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -185,7 +178,7 @@ class PullConsumer(AtHand):
             )
         self._note_subscription(topic, tags, sql)
         await self.client.routes.refresh_all([self.client.wrap(topic)])
-        await self.client.heartbeats.beat()
+        await self.client.heartbeats.beat(is_whole=True)
         self._assignments.soon()
 
     async def assign(self, queues: Collection[MessageQueue], *, tags: str | None = None) -> None:
@@ -202,7 +195,7 @@ class PullConsumer(AtHand):
             self._note_subscription(topic, tags, None)
             await self.client.subscribe_queues(self.client.wrap(topic))
         self._assigned = wanted
-        await self.client.heartbeats.beat()
+        await self.client.heartbeats.beat(is_whole=True)
         for queue in self._works.keys() - wanted:
             await self.give_up(queue)
         for queue in wanted - self._works.keys():
@@ -432,7 +425,7 @@ class PullConsumer(AtHand):
             self._subscriptions[wire] = parse_tags(tags, wire, version)
 
     async def _share_changed(self, taken: set[MessageQueue], given_up: set[MessageQueue]) -> None:
-        await self.client.heartbeats.beat()
+        await self.client.heartbeats.beat(is_whole=True)
 
     async def _commit_repeatedly(self) -> None:
         while True:

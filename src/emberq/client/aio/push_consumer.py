@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.aio.concurrent import ConcurrentConsumption
 from emberq.client.aio.handlers import Batch, Handler, HandlerFunction
+from emberq.client.aio.life import Life
 from emberq.client.aio.offset_stores import BrokerOffsets, FileOffsets, OffsetStore
 from emberq.client.aio.orderly import (
     LOCK_TRUSTED_S,
@@ -85,7 +85,7 @@ class Lag(Struct, frozen=True, kw_only=True):
         return max(self.max_offset - self.consumed_offset, 0)
 
 
-class PushConsumer(AtHand):
+class PushConsumer(AtHand, Life):
     """A member of a consumer group.
 
     consumer = PushConsumer("group", name_server="localhost:9876")
@@ -319,22 +319,6 @@ class PushConsumer(AtHand):
             await self._lock.unlock(list(self._works))
         self._works.clear()
         await self.client.remove_consumer(self._wire_group)
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def run(self) -> None:
         """Consume until SIGINT, SIGTERM or `stop`, then finish what is under way."""
@@ -570,7 +554,7 @@ class PushConsumer(AtHand):
 
     async def _announce(self) -> None:
         subscriptions = dict(self._subscriptions)
-        await self.client.heartbeats.beat()
+        await self.client.heartbeats.beat(is_whole=True)
         self._announced = subscriptions
 
     def _handler_of(self, topic: str) -> Handler | None:

@@ -4,7 +4,6 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Self
 
 from emberq.client.aio import client as aio_client
@@ -14,7 +13,7 @@ from emberq.client.aio.client import ClientHealth
 from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S
 from emberq.client.aio.request_reply import REQUEST_TIMEOUT_S
 from emberq.client.aio.transactions import Check
-from emberq.client.blocking.at_hand import AtHand
+from emberq.client.blocking.life import Life, Part
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.blocking.transaction import Transaction
 from emberq.client.core.message import Delay, Message, Selector, SendResult
@@ -26,7 +25,7 @@ from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
 
 
-class Client:
+class Client(Life):
     """Connections that producers and consumers may share. Safe to use from several threads."""
 
     def __init__(
@@ -43,8 +42,8 @@ class Client:
         is_vip_channel: bool = False,
         settings: ClientSettings | None = None,
     ) -> None:
-        self.thread = LoopThread()
-        self.aio = aio_client.Client(
+        self._thread = LoopThread()
+        self.aio: aio_client.Client = aio_client.Client(
             name_server,
             credentials=credentials,
             tls=tls,
@@ -61,36 +60,24 @@ class Client:
     def from_url(cls, url: str, **options: Any) -> Self:
         """`rocketmq://access:secret@host1:9876,host2:9876/namespace?tls=1`."""
         made = cls.__new__(cls)
-        made.thread = LoopThread()
+        made._thread = LoopThread()
         made.aio = aio_client.Client.from_url(url, **options)
         return made
 
-    def start(self) -> None:
-        """Begin; a second call does nothing. Raises NoNameServer."""
-        self.thread.run(self.aio.start())
-
-    def close(self) -> None:
-        """Stop everything; producers and consumers that use it should be closed before."""
-        self.thread.run(self.aio.close())
-        self.thread.stop()
-
     def health(self) -> ClientHealth:
+        """What is known, without asking anybody."""
         return self.aio.health()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
+    @property
+    def thread(self) -> LoopThread:
+        """Where the loop runs."""
+        return self._thread
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _ended(self) -> None:
+        self._thread.stop()
 
 
-class Producer(AtHand):
+class Producer(Part):
     """Sends messages of one group. Use it as `with Producer("group") as producer:`."""
 
     def __init__(
@@ -116,9 +103,7 @@ class Producer(AtHand):
         trace: bool | str = False,
     ) -> None:
         """The arguments are those of `emberq.aio.Producer`."""
-        self.client = client or Client(name_server)
-        self._is_client_ours = client is None
-        self._thread = self.client.thread
+        super().__init__(client or Client(name_server), is_client_ours=client is None)
         self.aio: aio_producer.Producer = aio_producer.Producer(
             group,
             client=self.client.aio,
@@ -138,32 +123,6 @@ class Producer(AtHand):
             check=check,
             trace=trace,
         )
-
-    def start(self) -> None:
-        """Raises NoNameServer, ClientError."""
-        self._thread.run(self.aio.start())
-
-    def close(self) -> None:
-        """Wait for what is on its way, then leave."""
-        self._thread.run(self.aio.close())
-        if self._is_client_ours:
-            self.client.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def send(
         self,

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Self, TypeVar
+from types import FrameType
+from typing import Any, TypeVar
 
 from emberq.client.aio import pull_consumer as aio_pull
 from emberq.client.aio import push_consumer as aio_push
@@ -19,8 +19,8 @@ from emberq.client.aio.pull_consumer import (
 )
 from emberq.client.aio.push_consumer import CONSUME_TIMEOUT_S, WORKERS, Lag, RebalanceListener
 from emberq.client.aio.queue_work import FlowLimits
-from emberq.client.blocking.at_hand import AtHand
 from emberq.client.blocking.client import Client
+from emberq.client.blocking.life import Part
 from emberq.client.core.allocation import AllocationStrategy
 from emberq.client.core.received import ReceivedMessage
 from emberq.model.queue import MessageQueue
@@ -29,7 +29,7 @@ from emberq.model.subscription import ConsumeFromWhere, MessageModel
 F = TypeVar("F", bound=HandlerFunction)
 
 
-class PushConsumer(AtHand):
+class PushConsumer(Part):
     """A member of a consumer group; handlers run in threads, async ones on the client's loop."""
 
     def __init__(
@@ -52,9 +52,7 @@ class PushConsumer(AtHand):
         trace: bool | str = False,
     ) -> None:
         """The arguments are those of `emberq.aio.PushConsumer`."""
-        self.client = client or Client(name_server)
-        self._is_client_ours = client is None
-        self._thread = self.client.thread
+        super().__init__(client or Client(name_server), is_client_ours=client is None)
         self._stop_wanted = threading.Event()
         self.aio: aio_push.PushConsumer = aio_push.PushConsumer(
             group,
@@ -111,33 +109,6 @@ class PushConsumer(AtHand):
         """Decorate a function whose return value is the reply to a request; None: no reply."""
         return self.aio.reply(topic, tags=tags, sql=sql, codec=codec)
 
-    def start(self) -> None:
-        """Join the group and begin to consume. Raises NoNameServer, ConfigError, ClientError."""
-        self._thread.run(self.aio.start())
-
-    def close(self) -> None:
-        """Stop pulling, let handlers finish, commit, leave the group."""
-        self._thread.run(self.aio.close())
-        self._stop_wanted.set()
-        if self._is_client_ours:
-            self.client.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def run(self) -> None:
         """Consume until SIGINT, SIGTERM or `stop`, then finish what is under way."""
         self._stop_wanted.clear()
@@ -178,11 +149,15 @@ class PushConsumer(AtHand):
     async def _resume(self) -> None:
         self.aio.resume()  # wakes tasks of the loop, so it belongs on its thread
 
+    def _ended(self) -> None:
+        self._stop_wanted.set()
+        super()._ended()
+
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         self._stop_wanted.set()
 
 
-class PullConsumer(AtHand):
+class PullConsumer(Part):
     """Asks for messages when the program wants them; iterate over it, or call `poll`."""
 
     def __init__(
@@ -201,9 +176,7 @@ class PullConsumer(AtHand):
         cached_max: int = CACHED_MAX,
     ) -> None:
         """The arguments are those of `emberq.aio.PullConsumer`."""
-        self.client = client or Client(name_server)
-        self._is_client_ours = client is None
-        self._thread = self.client.thread
+        super().__init__(client or Client(name_server), is_client_ours=client is None)
         self.aio: aio_pull.PullConsumer = aio_pull.PullConsumer(
             group,
             client=self.client.aio,
@@ -216,34 +189,6 @@ class PullConsumer(AtHand):
             flow=flow,
             cached_max=cached_max,
         )
-
-    def start(self) -> None:
-        """Raises NoNameServer, ClientError."""
-        self._thread.run(self.aio.start())
-
-    def close(self) -> None:
-        """Commit what is finished, and leave."""
-        self._thread.run(self.aio.close())
-        if self._is_client_ours:
-            self.client.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.run(self.aio.__aexit__(kind, error, trace))
-        if self._is_client_ours:
-            self.client.close()
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
         """Read a share of a topic's queues. Raises ConfigError."""

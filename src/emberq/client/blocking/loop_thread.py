@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from emberq.client.identity import ProcessGuard
 from emberq.errors import ClientClosed
 from emberq.remoting.event_loop import loop_factory
 
@@ -21,6 +22,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._guard = ProcessGuard()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work` on the loop; Ctrl-C cancels it."""
@@ -32,7 +34,13 @@ class LoopThread:
             raise
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin `work` on the loop."""
+        """Begin `work` on the loop. Raises ForkedClient, ClientClosed."""
+        try:
+            # A child of fork has the loop but not its thread: it would wait for ever.
+            self._guard.check()
+        except BaseException:
+            work.close()
+            raise
         loop = self._started()
         if threading.current_thread() is self._thread:
             work.close()

@@ -22,6 +22,7 @@ from emberq.errors import (
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, RESPONSE_BIT, Command, answer
 from emberq.protocol.frame import FrameDecoder, encode_head
+from emberq.protocol.request_frame import FramedRequest
 from emberq.record.host import UNKNOWN_HOST, PackedHost, pack_host
 from emberq.remoting import proxy_protocol
 from emberq.remoting.endpoint import Endpoint
@@ -39,7 +40,9 @@ _JOIN_MAX_BYTES = 256 * 1024
 # What a header costs against the work limit of a turn; bodies count with their size.
 _HEADER_WORK_BYTES = 256
 
-PendingCall = tuple["asyncio.Future[Command]", Command]
+# What can be sent; where hooks look at requests it must be a Command.
+Request = Command | FramedRequest
+PendingCall = tuple["asyncio.Future[Command]", Request]
 
 
 class Connection(asyncio.Protocol):
@@ -162,7 +165,7 @@ class Connection(asyncio.Protocol):
         cause = error or self.close_reason
         reason = f"connection to {self.peer} closed" + (f": {cause}" if cause else "")
         for future, command in self._pending.take_all():
-            self._finish_call(future, command, ConnectionClosed(reason))
+            self._fail_call(future, command, ConnectionClosed(reason))
         for waiter in (self.established, self.closed):
             if not waiter.done():
                 waiter.set_result(None)
@@ -172,7 +175,7 @@ class Connection(asyncio.Protocol):
 
     # What we tell the peer
 
-    async def call(self, command: Command, timeout_s: float) -> Command:
+    async def call(self, command: Request, timeout_s: float) -> Command:
         """Send a request and wait for its answer.
 
         Raises:
@@ -181,19 +184,25 @@ class Connection(asyncio.Protocol):
         future = self.start_call(command, timeout_s)
         try:
             return await future
-        finally:
-            if future.cancelled() and self._pending.take(command.opaque) is not None:
-                tell_after(self._endpoint.hooks, self.peer, command, None)
+        except asyncio.CancelledError:
+            self.forget_call(command)
+            raise
 
-    def start_call(self, command: Command, timeout_s: float) -> "asyncio.Future[Command]":
-        """Send a request now; the future is its answer or the reason why there is none."""
+    def forget_call(self, command: Request) -> None:
+        """Nobody waits for the answer any more."""
+        if self._pending.take(command.opaque) is not None:
+            self._tell_after(command, None)
+
+    def start_call(self, command: Request, timeout_s: float) -> "asyncio.Future[Command]":
+        """Send a request now; the future is its answer or the reason why there is none. Who stops
+        waiting for it calls `forget_call`."""
         self._check_can_send()
         future: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._loop.time() + timeout_s
         command.opaque = self._pending.add((future, command), deadline)
         try:
-            for hook in self._endpoint.hooks:
-                hook.before(self.peer, command)
+            if self._endpoint.hooks:
+                self._tell_before(command)
             self._put(command)
         except BaseException:
             self._pending.take(command.opaque)
@@ -207,10 +216,9 @@ class Connection(asyncio.Protocol):
         self._check_can_send()
         command.flag |= ONEWAY_BIT
         command.opaque = next_opaque()
-        for hook in self._endpoint.hooks:
-            hook.before(self.peer, command)
+        self._tell_before(command)
         self._put(command)
-        tell_after(self._endpoint.hooks, self.peer, command, None)
+        self._tell_after(command, None)
 
     def send_answer(self, request: Command, response: Command | bytes | FrameParts) -> None:
         """Answer a request of the peer; dropped when the peer is gone. A list is a frame in parts,
@@ -418,24 +426,33 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
         self._count_partial_bytes(0)
 
-    def _take_answer(self, command: Command) -> None:
-        entry = self._pending.take(command.opaque)
+    def _take_answer(self, answer: Command) -> None:
+        entry = self._pending.take(answer.opaque)
         if entry is None:
-            log.debug("late_answer peer=%s opaque=%d", self.peer, command.opaque)
+            log.debug("late_answer peer=%s opaque=%d", self.peer, answer.opaque)
             return
-        self._finish_call(*entry, command)
+        future, request = entry
+        if self._endpoint.hooks:
+            self._tell_after(request, answer)
+        if not future.done():
+            future.set_result(answer)
 
-    def _finish_call(
-        self, future: "asyncio.Future[Command]", request: Command, result: Command | Exception
+    def _fail_call(
+        self, future: "asyncio.Future[Command]", request: Request, error: Exception
     ) -> None:
-        response = result if isinstance(result, Command) else None
-        tell_after(self._endpoint.hooks, self.peer, request, response)
-        if future.done():
-            return
-        if isinstance(result, Command):
-            future.set_result(result)
-        else:
-            future.set_exception(result)
+        self._tell_after(request, None)
+        if not future.done():
+            future.set_exception(error)
+
+    def _tell_before(self, request: Request) -> None:
+        for hook in self._endpoint.hooks:
+            assert isinstance(request, Command)
+            hook.before(self.peer, request)
+
+    def _tell_after(self, request: Request, answer: Command | None) -> None:
+        if self._endpoint.hooks:
+            assert isinstance(request, Command)
+            tell_after(self._endpoint.hooks, self.peer, request, answer)
 
     def _hang_up(self, reason: str) -> None:
         log.warning("connection_dropped peer=%s reason=%s", self.peer, reason)
@@ -453,8 +470,8 @@ class Connection(asyncio.Protocol):
         if self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             raise TooManyPendingCalls(f"{self.peer} does not read what is sent to it")
 
-    def _put(self, command: Command) -> None:
-        head = encode_head(command)
+    def _put(self, command: Request) -> None:
+        head = command.head() if type(command) is FramedRequest else encode_head(command)
         body = command.body
         if len(head) + len(body) > self._limits.frame_size_max_bytes:
             raise FrameTooLarge(f"frame of {len(head) + len(body)} bytes")
@@ -532,7 +549,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         for future, command in self._pending.take_expired(self._loop.time()):
             error = CallTimeout(f"no answer from {self.peer} to request {command.code} in time")
-            self._finish_call(future, command, error)
+            self._fail_call(future, command, error)
         deadline = self._pending.next_deadline()
         if deadline is not None:
             self._set_timer(deadline)

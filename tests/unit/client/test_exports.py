@@ -29,7 +29,7 @@ PAIRS: list[tuple[type[Any], type[Any]]] = [
 INTERNAL = {
     *("add_consumer", "add_producer", "remove_consumer", "remove_producer", "spawn", "watch"),
     *("broker_address", "call", "call_broker", "check_running", "publish_queues", "refresh_soon"),
-    *("request", "subscribe_queues", "unwrap", "wrap", "check_transaction", "enter", "leave"),
+    *("request", "subscribe_queues", "unwrap", "wrap", "check_transaction", "is_hooked"),
     *("direct_answer", "give_up", "offsets_answer", "presence", "reset_offsets", "works"),
     *("running_answer", "share_out_soon", "submit", "take", "committed", "is_ordered", "workers"),
     *("half", "send_half"),

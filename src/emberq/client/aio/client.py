@@ -118,7 +118,7 @@ class Client(Life):
         self._namespace_v2 = namespace_v2
         self._servers_given = configured_servers(name_server)
         self._unit_name = unit_name
-        self._is_vip_channel = is_vip_channel
+        self.is_vip_channel = is_vip_channel
         self._guard = ProcessGuard()
         ip = client_ip or local_address()
         self.client_id = client_id(ip, instance_name or unique_instance_name(), unit_name)
@@ -271,10 +271,11 @@ class Client(Life):
         Raises:
             NoNameServer, TopicNotFound
         """
-        known = self.routes.known(topic)
+        known = self.routes.known_publish_queues(topic)
         if known is None:
-            known = await self._route_to_publish(topic, template, queue_count)
-        return publish_queues(topic, known)
+            route = await self._route_to_publish(topic, template, queue_count)
+            known = publish_queues(topic, route)
+        return known
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
         """Raises NoNameServer, TopicNotFound."""
@@ -316,7 +317,7 @@ class Client(Life):
         if address is None:
             role = "master" if broker_id == MASTER_ID else f"member {broker_id}"
             raise BrokerNotFound(f"no address of the {role} of {broker_name} is known")
-        if is_vip and self._is_vip_channel:
+        if is_vip and self.is_vip_channel:
             host, port = split_address(address)
             return join_address(host, port - VIP_PORT_DISTANCE)
         return address
@@ -370,6 +371,11 @@ class Client(Life):
         if self._namespace_v2 is not None:
             fields["nsd"], fields["ns"] = "true", self._namespace_v2
         return new_request(header.code, fields, body)
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether requests are looked at, or signed, field by field before they leave."""
+        return bool(self._endpoint.hooks)
 
     # What runs beside
 

@@ -10,7 +10,7 @@ from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import Command
 from emberq.remoting.addresses import split_address
 from emberq.remoting.client import connect
-from emberq.remoting.connection import Connection
+from emberq.remoting.connection import Connection, Request
 from emberq.remoting.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -37,14 +37,19 @@ class Connections:
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._is_closed = False
 
-    async def call(self, address: str, command: Command, timeout_s: float) -> Command:
+    async def call(self, address: str, command: Request, timeout_s: float) -> Command:
         """Send a request and wait for its answer.
 
         Raises:
             ConnectFailed, ConnectionClosed, CallTimeout, TooManyPendingCalls, FrameTooLarge
         """
         connection = self.at_hand(address) or await self._connected(address)
-        answer = await connection.call(command, timeout_s)
+        call = connection.start_call(command, timeout_s)
+        try:
+            answer = await call
+        except asyncio.CancelledError:
+            connection.forget_call(command)
+            raise
         if answer.code != ResponseCode.GO_AWAY:
             return answer
         # The server is leaving: once more, on a new connection.

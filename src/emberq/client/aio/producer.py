@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from emberq.client.aio.request_reply import (
     reply_topic_of,
     request_properties,
 )
+from emberq.client.aio.room import Room
 from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
 from emberq.client.aio.trace import Tracer, trace_group
 from emberq.client.aio.transactions import Check, Transaction, TransactionBook, half_properties
@@ -42,6 +44,7 @@ from emberq.client.core.outgoing import (
 from emberq.client.core.queue_choice import RoundRobin, queue_by_key
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.core.send_attempts import RETRIED_CODES, is_result, send_result
+from emberq.client.core.send_request import SendRequests
 from emberq.errors import (
     BrokerError,
     BrokerNotFound,
@@ -54,8 +57,7 @@ from emberq.errors import (
 )
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
-from emberq.protocol.codes import RequestCode
-from emberq.protocol.command import Command, new_request
+from emberq.protocol.command import Command
 from emberq.record import property_names
 from emberq.record.system_flag import TransactionType, with_transaction_type
 
@@ -126,10 +128,8 @@ class Producer(AtHand, Life):
         self._wire_group = self.client.wrap(group)
         self._robins: dict[str, RoundRobin] = {}
         self._faults = BrokerFaults()
-        self._room = asyncio.Semaphore(in_flight_max)
-        self._in_flight = 0
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
+        self._room = Room(in_flight_max)
+        self._requests = SendRequests(self._wire_group, template_topic, new_topic_queues)
         self._is_open = False
         self._has_check = check is not None
         self._transactions = TransactionBook(self.client, self._wire_group, self._codec, check)
@@ -167,9 +167,9 @@ class Producer(AtHand, Life):
                 self._batching.flush()
             try:
                 async with asyncio.timeout(self.client.settings.close_timeout):
-                    await self._is_idle.wait()
+                    await self._room.emptied()
             except TimeoutError:
-                log.warning("producer_closed group=%s unanswered=%d", self.group, self._in_flight)
+                log.warning("producer_closed group=%s unanswered=%d", self.group, self._room.taken)
             if self._tracer is not None:
                 await self._tracer.close()
             await self.client.remove_producer(self._wire_group)
@@ -207,13 +207,17 @@ class Producer(AtHand, Life):
         ready = self._outgoing(whole)
         if self._has_check:
             await self._greet(ready.topic)
-        async with _Place(self, deadline):
+        if not self._room.enter_at_once():
+            await self._wait_for_room(deadline)
+        try:
             if self._batching is not None and self._batching.takes(whole):
                 if selector is not None or whole.ordering_key is not None:
                     chosen = await self._choose(ready.topic, whole, queue, selector, None)
                     queue = self._unwrapped(chosen)
                 return await self._batching.add(ready, whole, queue, deadline)
             return await self._send(ready, whole, queue, selector, deadline)
+        finally:
+            self._room.leave()
 
     async def send_oneway(
         self,
@@ -228,10 +232,11 @@ class Producer(AtHand, Life):
         whole = message_of(message, body, **options)
         deadline = _deadline(None, self._send_timeout_s)
         ready = self._outgoing(whole)
-        async with _Place(self, deadline):
+        async with self._place(deadline):
             chosen = await self._choose(ready.topic, whole, queue, selector, None)
             address = await self.client.broker_address(chosen.broker_name, is_vip=True)
-            await self.client.connections.send_oneway(address, self._request(ready, chosen))
+            request = self._requests.with_fields(ready, chosen)
+            await self.client.connections.send_oneway(address, request)
 
     async def send_batch(
         self,
@@ -260,7 +265,7 @@ class Producer(AtHand, Life):
             ready = outgoing_batch(
                 topic, piece, keys.next(), is_store_awaited=first.is_store_awaited
             )
-            async with _Place(self, deadline):
+            async with self._place(deadline):
                 results.append(await self._send(ready, first, queue, None, deadline))
         return results
 
@@ -298,7 +303,7 @@ class Producer(AtHand, Life):
             await self._greet(ready.topic)
             send_deadline = min(deadline, time.monotonic() + self._send_timeout_s)
             try:
-                async with _Place(self, send_deadline):
+                async with self._place(send_deadline):
                     await self._send(ready, whole, queue, selector, send_deadline)
             except SendFailed:
                 # An attempt without an answer may have arrived all the same.
@@ -327,7 +332,7 @@ class Producer(AtHand, Life):
         ready.is_reply = True
         near = request.queue.broker_name
         deadline = _deadline(None, self._send_timeout_s)
-        async with _Place(self, deadline):
+        async with self._place(deadline):
             return await self._send(
                 ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
             )
@@ -361,13 +366,13 @@ class Producer(AtHand, Life):
         if not self._is_open:
             raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
         check_topic(message.topic)
-        namespace = self.client.namespace
-        if namespace:
-            extra += ((property_names.INSTANCE_ID, namespace),)
+        client = self.client
+        if client.namespace:
+            extra += ((property_names.INSTANCE_ID, client.namespace),)
         return outgoing(
             self._encoded(message),
-            wire_topic or self.client.wrap(message.topic),
-            self.client.keys.next(),
+            wire_topic or client.wrap(message.topic),
+            client.keys.next(),
             compression=self._compression,
             size_max=self._size_max,
             extra=extra,
@@ -382,7 +387,8 @@ class Producer(AtHand, Life):
             greeted |= brokers
 
     def _encoded(self, message: Message) -> Message:
-        return replace(message, body=self._codec.encode(message.body))
+        body = self._codec.encode(message.body)
+        return message if body is message.body else replace(message, body=body)
 
     async def _send_ready(
         self, ready: Outgoing, message: Message, queue: MessageQueue | None, deadline: float
@@ -405,10 +411,15 @@ class Producer(AtHand, Life):
         for number in range(attempts):
             if deadline <= time.monotonic():
                 break
-            chosen = await self._choose(ready.topic, message, queue, selector, failed_broker)
-            limit_s = self._limit_s(deadline, is_last=number + 1 == attempts)
+            queues = self.client.routes.known_publish_queues(ready.topic)
+            if is_pinned or queues is None or not queues.queues:
+                chosen = await self._choose(ready.topic, message, queue, selector, failed_broker)
+            else:
+                chosen = self._next_queue(ready.topic, queues.queues, failed_broker)
             try:
-                result = await self._attempt(ready, chosen, limit_s)
+                result = await self._attempt(
+                    ready, chosen, deadline, is_last=number + 1 == attempts
+                )
             except (RemotingError, BrokerNotFound) as error:
                 failures.append(error)
                 self.client.refresh_soon(ready.topic)
@@ -425,14 +436,21 @@ class Producer(AtHand, Life):
             return weak
         raise _send_failure(ready, failures)
 
-    async def _attempt(self, ready: Outgoing, queue: MessageQueue, limit_s: float) -> SendResult:
+    async def _attempt(
+        self, ready: Outgoing, queue: MessageQueue, deadline: float, *, is_last: bool
+    ) -> SendResult:
+        client = self.client
         started_at = time.monotonic()
+        limit_s = max(deadline - started_at, 0.0)
+        if self._attempt_timeout_s is not None and not is_last:
+            limit_s = min(limit_s, self._attempt_timeout_s)
         is_isolated = True
         try:
-            address = await self.client.broker_address(queue.broker_name, is_vip=True)
-            answer = await self.client.connections.call(
-                address, self._request(ready, queue), limit_s
-            )
+            address = client.routes.master_of(queue.broker_name)
+            if address is None or client.is_vip_channel:
+                address = await client.broker_address(queue.broker_name, is_vip=True)
+            make = self._requests.with_fields if client.is_hooked else self._requests.framed
+            answer = await client.connections.call(address, make(ready, queue), limit_s)
             if not is_result(answer.code):
                 raise broker_failure(answer, address)
             is_isolated = False
@@ -469,6 +487,11 @@ class Producer(AtHand, Life):
             return MessageQueue(chosen.broker_name, chosen.queue_id, topic)
         if message.ordering_key is not None:
             return queue_by_key(queues, message.ordering_key)
+        return self._next_queue(topic, queues, failed_broker)
+
+    def _next_queue(
+        self, topic: str, queues: Sequence[MessageQueue], failed_broker: str | None
+    ) -> MessageQueue:
         robin = self._robins.get(topic)
         if robin is None:
             robin = self._robins[topic] = RoundRobin()
@@ -489,58 +512,28 @@ class Producer(AtHand, Life):
             )
         return found.queues
 
-    def _request(self, ready: Outgoing, queue: MessageQueue) -> Command:
-        fields = {
-            "a": self._wire_group,
-            "b": ready.topic,
-            "c": self._template_topic,
-            "d": str(self._new_topic_queues),
-            "e": str(queue.queue_id),
-            "f": str(ready.system_flag),
-            "g": str(time.time_ns() // 1_000_000),
-            "h": str(ready.flag),
-            "i": ready.properties,
-            "j": "0",
-            "k": "false",
-            "m": "true" if ready.is_batch else "false",
-            "n": queue.broker_name,
-        }
-        code = RequestCode.SEND_BATCH_MESSAGE if ready.is_batch else RequestCode.SEND_MESSAGE_V2
-        if ready.is_reply:
-            code = RequestCode.SEND_REPLY_MESSAGE_V2
-        return new_request(code, fields, ready.body)
-
-    def _limit_s(self, deadline: float, *, is_last: bool) -> float:
-        left_s = max(deadline - time.monotonic(), 0.0)
-        if self._attempt_timeout_s is None or is_last:
-            return left_s
-        return min(left_s, self._attempt_timeout_s)
-
     def _unwrapped(self, queue: MessageQueue) -> MessageQueue:
         if not self.client.namespace:
             return queue
         return MessageQueue(queue.broker_name, queue.queue_id, self.client.unwrap(queue.topic))
 
-    async def enter(self, deadline: float) -> None:
-        """Wait for room among the messages that are on their way."""
-        if self._room.locked():
-            try:
-                async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
-                    await self._room.acquire()
-            except TimeoutError:
-                raise SendFailed(
-                    f"{self._in_flight} messages are on their way, and none arrived in time", ()
-                ) from None
-        else:
-            await self._room.acquire()
-        self._in_flight += 1
-        self._is_idle.clear()
+    async def _wait_for_room(self, deadline: float) -> None:
+        try:
+            await self._room.enter(deadline - time.monotonic())
+        except TimeoutError:
+            raise SendFailed(
+                f"{self._room.taken} messages are on their way, and none arrived in time", ()
+            ) from None
 
-    def leave(self) -> None:
-        self._room.release()
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._is_idle.set()
+    @asynccontextmanager
+    async def _place(self, deadline: float) -> AsyncIterator[None]:
+        """Be one of the messages that are on their way."""
+        if not self._room.enter_at_once():
+            await self._wait_for_room(deadline)
+        try:
+            yield
+        finally:
+            self._room.leave()
 
     # Transactions
 
@@ -560,27 +553,11 @@ class Producer(AtHand, Life):
     ) -> SendResult:
         await self._greet(ready.topic)
         deadline = _deadline(timeout, self._send_timeout_s)
-        async with _Place(self, deadline):
+        async with self._place(deadline):
             return await self._send(ready, message, queue, selector, deadline)
 
     async def check_transaction(self, request: Command, address: str) -> None:
         self._transactions.answer_soon(request, address)
-
-
-class _Place:
-    """One message on its way."""
-
-    __slots__ = ("_deadline", "_producer")
-
-    def __init__(self, producer: Producer, deadline: float) -> None:
-        self._producer = producer
-        self._deadline = deadline
-
-    async def __aenter__(self) -> None:
-        await self._producer.enter(self._deadline)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._producer.leave()
 
 
 def seconds(time_span: float | timedelta) -> float:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from emberq.client.aio.name_servers import NameServers
-from emberq.client.core.topic_queues import is_same_route
+from emberq.client.core.topic_queues import PublishQueues, is_same_route, publish_queues
 from emberq.errors import ClientError, NoNameServer, TopicNotFound
 from emberq.model.route import MASTER_ID, TopicRoute
 from emberq.model.system_topics import RETRY_PREFIX
@@ -22,6 +22,8 @@ class Routes:
         self._name_servers = name_servers
         self._timeout_s = timeout_s
         self._routes: dict[str, TopicRoute] = {}
+        # What producers ask for with every message, worked out once per route.
+        self._publish_queues: dict[str, PublishQueues] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._listeners: list[RouteListener] = []
         # Addresses of all brokers of all routes, by name and id.
@@ -29,6 +31,13 @@ class Routes:
 
     def known(self, topic: str) -> TopicRoute | None:
         return self._routes.get(topic)
+
+    def known_publish_queues(self, topic: str) -> PublishQueues | None:
+        """Where a topic can be written, as far as its route is known."""
+        found = self._publish_queues.get(topic)
+        if found is None and topic in self._routes:
+            found = self._publish_queues[topic] = publish_queues(topic, self._routes[topic])
+        return found
 
     def topics(self) -> list[str]:
         return list(self._routes)
@@ -66,12 +75,14 @@ class Routes:
         if is_same_route(self._routes.get(topic), route):
             return
         self._routes[topic] = route
+        self._publish_queues.pop(topic, None)
         self._collect_addresses()
         for listener in self._listeners:
             listener(topic)
 
     def forget(self, topic: str) -> None:
         if self._routes.pop(topic, None) is not None:
+            self._publish_queues.pop(topic, None)
             self._collect_addresses()
 
     def on_change(self, listener: RouteListener) -> None:
@@ -82,6 +93,10 @@ class Routes:
 
     def broker_names(self) -> list[str]:
         return list(self._addresses)
+
+    def master_of(self, broker_name: str) -> str | None:
+        addresses = self._addresses.get(broker_name)
+        return None if addresses is None else addresses.get(MASTER_ID)
 
     def addresses_of(self, broker_name: str) -> dict[int, str]:
         return self._addresses.get(broker_name, {})

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -22,9 +23,15 @@ GROUP_LENGTH_MAX: Final = 255
 MESSAGE_SIZE_MAX_BYTES: Final = 4 * 1024 * 1024
 COMPRESS_ABOVE_BYTES: Final = 4 * 1024
 DELAY_LEVEL_MAX: Final = 18
+# Names that were found good are not looked at again.
+CHECKED_TOPICS_MAX: Final = 1024
 
 _LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _KEY_SEPARATOR = " "
+_ID_BEGIN = f"{names.UNIQUE_KEY}{NAME_END}"
+_WAIT_BEGIN = f"{VALUE_END}{names.WAIT}{NAME_END}"
+_STORE_AWAITED = f"{_WAIT_BEGIN}true{VALUE_END}"
+_STORE_NOT_AWAITED = f"{_WAIT_BEGIN}false{VALUE_END}"
 
 
 class Compression(Struct, frozen=True, kw_only=True):
@@ -49,6 +56,7 @@ class Outgoing(Struct, gc=False):
     is_reply: bool = False
 
 
+@lru_cache(maxsize=CHECKED_TOPICS_MAX)
 def check_topic(topic: str) -> None:
     """Raises MessageRefused for names that no broker takes."""
     if not topic.strip():
@@ -102,7 +110,7 @@ def outgoing(
 
 
 def checked_body(body: object, size_max: int) -> bytes:
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if type(body) is not bytes and not isinstance(body, bytes | bytearray | memoryview):
         raise MessageRefused(
             f"a body is bytes, not {type(body).__name__}; give the producer a codec for others"
         )
@@ -121,6 +129,9 @@ def properties_text(
     Raises:
         MessageRefused: a reserved name, an empty value, a separator inside, or too much of it.
     """
+    end = f"{_ID_BEGIN}{message_id}{_wait_text(message.is_store_awaited)}"
+    if is_plain(message) and not extra:
+        return end
     parts: list[str] = []
     for name, value in message.properties.items():
         if name in names.RESERVED:
@@ -136,15 +147,26 @@ def properties_text(
     if message.delay is not None:
         parts.append(_property(*delay_property(message.delay)))
     parts += (_property(name, value) for name, value in extra)
-    wait = "true" if message.is_store_awaited else "false"
-    parts.append(
-        f"{names.UNIQUE_KEY}{NAME_END}{message_id}{VALUE_END}"
-        f"{names.WAIT}{NAME_END}{wait}{VALUE_END}"
-    )
+    parts.append(end)
     text = "".join(parts)
     if len(text) > PROPERTIES_SIZE_MAX // 3 and len(text.encode()) > PROPERTIES_SIZE_MAX:
         raise MessageRefused(f"properties of more than {PROPERTIES_SIZE_MAX} bytes")
     return text
+
+
+def is_plain(message: Message) -> bool:
+    """Whether it has a topic and a body and nothing else."""
+    return not (
+        message.properties
+        or message.tags
+        or message.keys
+        or message.ordering_key is not None
+        or message.delay is not None
+    )
+
+
+def _wait_text(is_store_awaited: bool) -> str:
+    return _STORE_AWAITED if is_store_awaited else _STORE_NOT_AWAITED
 
 
 def _property(name: str, value: str) -> str:
@@ -224,10 +246,7 @@ def outgoing_batch(
     topic: str, piece: Sequence[tuple[bytes, str]], batch_id: str, *, is_store_awaited: bool
 ) -> Outgoing:
     """One request for several messages; the result names all of their ids."""
-    wait = "true" if is_store_awaited else "false"
-    properties = (
-        f"{names.UNIQUE_KEY}{NAME_END}{batch_id}{VALUE_END}{names.WAIT}{NAME_END}{wait}{VALUE_END}"
-    )
+    properties = f"{_ID_BEGIN}{batch_id}{_wait_text(is_store_awaited)}"
     body = b"".join(element for element, _ in piece)
     ids = ",".join(message_id for _, message_id in piece)
     return Outgoing(topic, body, properties, ids, 0, 0, is_batch=True)

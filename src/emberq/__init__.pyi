@@ -1,7 +1,7 @@
 """What `__init__.py` hands out by name."""
 
 from emberq.client.aio.client import ClientHealth as ClientHealth
-from emberq.client.aio.push_consumer import Lag as Lag
+from emberq.client.aio.lag import Lag as Lag
 from emberq.client.aio.queue_work import FlowLimits as FlowLimits
 from emberq.client.blocking.client import Client as Client
 from emberq.client.blocking.client import Producer as Producer
@@ -21,6 +21,8 @@ from emberq.client.core.message import SendStatus as SendStatus
 from emberq.client.core.outgoing import Compression as Compression
 from emberq.client.core.received import ReceivedMessage as ReceivedMessage
 from emberq.client.credentials import Credentials as Credentials
+from emberq.client.hooks import Sending as Sending
+from emberq.client.metrics import Metrics as Metrics
 from emberq.client.settings import ClientSettings as ClientSettings
 from emberq.errors import DeadLetter as DeadLetter
 from emberq.errors import EmberqError as EmberqError

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from emberq.client.aio.client import Client
+from emberq.client.metrics import Metrics
 from emberq.client.settings import ClientSettings
 from emberq.model.route import BrokerData, QueueData, TopicRoute
 from emberq.protocol.bodies.codec import encode_body
@@ -90,13 +91,17 @@ def broker() -> Handlers:
 
 @asynccontextmanager
 async def client_and_broker(
-    handlers: Handlers, topic: str = "orders", *, settings: ClientSettings | None = None
+    handlers: Handlers,
+    topic: str = "orders",
+    *,
+    settings: ClientSettings | None = None,
+    metrics: Metrics | None = None,
 ) -> AsyncIterator[tuple[Client, Scripted]]:
     """A client that knows a topic on one broker."""
     async with (
         scripted_server(handlers) as master,
         scripted_server(name_server({topic: route_to(master.address)})) as server,
-        Client(server.address, settings=settings) as client,
+        Client(server.address, settings=settings, metrics=metrics) as client,
     ):
         await client.subscribe_queues(topic)
         yield client, master

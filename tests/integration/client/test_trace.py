@@ -8,6 +8,7 @@ import pytest
 
 from emberq.client.aio import trace
 from emberq.client.aio.producer import Producer
+from emberq.client.aio.pull_consumer import PullConsumer
 from emberq.client.aio.push_consumer import PushConsumer
 from emberq.client.core.received import ReceivedMessage
 from emberq.errors import DeadLetter
@@ -19,6 +20,7 @@ from emberq.testing.embedded import EmbeddedCluster as Cluster
 from emberq.testing.embedded import cluster_on_this_loop as cluster
 from tests.integration.client.scripted import broker, client_and_broker
 from tests.integration.client.test_producer import stored
+from tests.integration.client.test_transactions import Broker as HalfBroker
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -134,3 +136,53 @@ async def test_a_trace_that_cannot_be_sent_disturbs_nobody(
 
     assert "trace_unsent topic=RMQ_SYS_TRACE_TOPIC" in caplog.text
     assert "dropped=1" in caplog.text
+
+
+async def test_a_pull_consumer_traces_what_it_has_finished(running: Cluster) -> None:
+    async with (
+        Producer("writers", name_server=running.name_server) as producer,
+        PullConsumer(
+            "pullers",
+            name_server=running.name_server,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            trace=True,
+        ) as consumer,
+    ):
+        result = await producer.send("orders", b"first", keys="k", ordering_key="one queue")
+        await producer.send("orders", b"second", ordering_key="one queue")
+        await consumer.subscribe("orders")
+        [first] = await consumer.poll(1, timeout=15)
+        assert not traced(running)
+        [second] = await consumer.poll(1, timeout=15)
+
+        await until(lambda: traced(running))
+
+    assert (first.body, second.body) == (b"first", b"second")
+    before, after = traced(running)[:2]
+    assert [before[0], before[3], before[5], before[7]] == [
+        *("SubBefore", "pullers", result.message_id, "k")
+    ]
+    assert (after[2], after[4], after[6]) == (result.message_id, "true", "0")
+
+
+async def test_ends_of_transactions_leave_a_trace() -> None:
+    server = HalfBroker()
+    handlers = server.handlers()
+    async with (
+        client_and_broker(handlers) as (client, master),
+        Producer("payers", client=client, trace="orders", check=lambda message: False) as producer,
+    ):
+        async with producer.transaction() as transaction:
+            result = await transaction.send("orders", b"paid", tags="A", keys="order-1")
+        await until(lambda: master.of(RequestCode.END_TRANSACTION))
+        server.ask("0A" * 16)
+        await until(lambda: len(master.of(RequestCode.END_TRANSACTION)) == 2)
+
+    bodies = [request.body.decode() for request in master.of(RequestCode.SEND_MESSAGE_V2)]
+    records = [record.split("\x01") for body in bodies for record in body.split("\x02")]
+    one, two = (record for record in records if record[0] == "EndTransaction")
+    assert one[2:5] == ["DefaultRegion", "payers", "orders"]
+    assert one[5:] == [
+        *(result.message_id, "A", "order-1", master.address, "2", "T-1", "COMMIT_MESSAGE", "false")
+    ]
+    assert (two[5], two[11:]) == ("0A" * 16, ["ROLLBACK_MESSAGE", "true"])

@@ -11,10 +11,10 @@ from emberq.client.aio import transactions
 from emberq.client.aio.client import Client
 from emberq.client.aio.producer import Producer
 from emberq.client.aio.transactions import Check
-from emberq.client.core.message import Message
+from emberq.client.core.message import Message, SendResult
 from emberq.client.core.outgoing import Compression
 from emberq.client.core.received import ReceivedMessage
-from emberq.errors import ClientClosed, MessageRefused, SendFailed
+from emberq.errors import ClientClosed, ClientError, ConfigError, MessageRefused, SendFailed
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, answer, new_request
 from emberq.record.encode import encode_record
@@ -358,3 +358,59 @@ async def test_blocking_transactions_commit_and_roll_back() -> None:
         await until(lambda: len(ends(master)) == 2)
 
     assert [end["commitOrRollback"] for end in ends(master)] == [COMMIT, ROLLBACK]
+
+
+# As a listener
+
+
+@pytest.mark.parametrize(("outcome", "code"), [(True, COMMIT), (False, ROLLBACK)])
+async def test_a_function_decides_how_its_message_ends(outcome: bool, code: str) -> None:
+    async with producing(Broker(), check=lambda message: None) as (producer, master):
+
+        def execute(result: SendResult) -> bool:
+            assert result.queue_offset == 17
+            return outcome
+
+        result = await producer.send_in_transaction("orders", b"paid", execute=execute)
+        await until(lambda: ends(master))
+
+    [end] = ends(master)
+    assert (end["commitOrRollback"], end["msgId"]) == (code, result.message_id)
+
+
+async def test_what_a_function_does_not_know_is_left_to_the_check() -> None:
+    server = Broker()
+    asked: list[bytes] = []
+
+    def check(message: ReceivedMessage) -> bool:
+        asked.append(message.body)
+        return True
+
+    async def unsure(result: SendResult) -> None:
+        return None
+
+    async def failing(result: SendResult) -> bool:
+        raise ValueError("the database is away")
+
+    async with producing(server, check) as (producer, master):
+        result = await producer.send_in_transaction("orders", b"paid", execute=unsure)
+        with pytest.raises(ValueError, match="database"):
+            await producer.send_in_transaction("orders", b"paid", execute=failing)
+        with pytest.raises(ClientError, match="expected True, False or None"):
+            await producer.send_in_transaction("orders", b"x", execute=lambda result: "yes")  # type: ignore[arg-type, return-value] # the mistake that is meant
+        assert not ends(master)
+
+        server.ask(result.message_id)
+        await until(lambda: ends(master))
+
+    assert asked == [b"paid"]
+    [end] = ends(master)
+    assert (end["commitOrRollback"], end["fromTransactionCheck"]) == (COMMIT, "true")
+
+
+async def test_without_a_check_no_function_may_decide() -> None:
+    async with producing(Broker()) as (producer, master):
+        with pytest.raises(ConfigError, match="check="):
+            await producer.send_in_transaction("orders", b"paid", execute=lambda result: True)
+
+    assert not master.of(RequestCode.SEND_MESSAGE_V2)

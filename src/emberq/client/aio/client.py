@@ -37,6 +37,7 @@ from emberq.client.identity import (
     key_generator,
     unique_instance_name,
 )
+from emberq.client.metrics import Measures, Metrics
 from emberq.client.settings import ClientSettings
 from emberq.errors import (
     BrokerNotFound,
@@ -104,6 +105,7 @@ class Client(Life):
         client_ip: str | None = None,
         is_vip_channel: bool = False,
         settings: ClientSettings | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """
         Args:
@@ -112,8 +114,10 @@ class Client(Life):
             tls: True accepts any certificate, as official clients do; a context decides itself.
             namespace: is put in front of topics and groups; users never see it.
             instance_name: makes the client's id; needed only where it must survive a restart.
+            metrics: is told what happens on this client, for counters and timings.
         """
         self.settings = settings or ClientSettings()
+        self.measures = None if metrics is None else Measures(metrics)
         self.namespace = namespace
         self._namespace_v2 = namespace_v2
         self._servers_given = configured_servers(name_server)
@@ -401,6 +405,8 @@ class Client(Life):
 
     def _connected(self, address: str, is_again: bool) -> None:
         """A broker that was away may have forgotten us, and should not wait for the next beat."""
+        if is_again and self.measures is not None:
+            self.measures.reconnected(address)
         brokers = {known for *_, known in self.routes.all_addresses(only_masters=False)}
         if is_again and address in brokers and self._state is ClientState.RUNNING:
             self.heartbeats.forget(address)

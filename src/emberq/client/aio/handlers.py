@@ -11,6 +11,7 @@ from typing import Any
 
 from emberq.client.codecs import BYTES, Codec
 from emberq.client.core.received import ReceivedMessage
+from emberq.client.hooks import ConsumeHook, enter_consume, leave
 from emberq.errors import ConfigError, ConsumeControl, ConsumeError
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,14 @@ HandlerFunction = Callable[..., Any]
 class Handler:
     """One function for one topic. A batch of one is handed over as the message itself."""
 
-    def __init__(self, function: HandlerFunction, codec: Codec[Any], batch_size: int) -> None:
+    def __init__(
+        self,
+        function: HandlerFunction,
+        codec: Codec[Any],
+        batch_size: int,
+        *,
+        hooks: Sequence[ConsumeHook] = (),
+    ) -> None:
         if not callable(function):
             raise ConfigError(f"{function!r} cannot be called with a message")
         self.name = getattr(function, "__qualname__", repr(function))
@@ -33,9 +41,31 @@ class Handler:
         self._function = function
         self._codec = codec
         self._takes_list = batch_size > 1
+        self._hooks = hooks
 
     async def run_async(self, batch: Batch) -> Exception | None:
         """The failure, or None for success."""
+        if not self._hooks:
+            return await self._run_async(batch)
+        entered = enter_consume(self._hooks, batch)
+        try:
+            error = await self._run_async(batch)
+        except BaseException as cancelled:
+            leave(entered, cancelled)
+            raise
+        leave(entered, error)
+        return error
+
+    def run(self, batch: Batch) -> Exception | None:
+        """The same in a thread."""
+        if not self._hooks:
+            return self._run(batch)
+        entered = enter_consume(self._hooks, batch)
+        error = self._run(batch)
+        leave(entered, error)
+        return error
+
+    async def _run_async(self, batch: Batch) -> Exception | None:
         try:
             result = self._function(self._argument(batch))
             if inspect.isawaitable(result):
@@ -44,8 +74,7 @@ class Handler:
             return error
         return self._judged(result)
 
-    def run(self, batch: Batch) -> Exception | None:
-        """The same in a thread."""
+    def _run(self, batch: Batch) -> Exception | None:
         try:
             result = self._function(self._argument(batch))
         except Exception as error:

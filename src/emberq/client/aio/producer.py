@@ -25,7 +25,15 @@ from emberq.client.aio.request_reply import (
 from emberq.client.aio.room import Room
 from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
 from emberq.client.aio.trace import Tracer, trace_group
-from emberq.client.aio.transactions import Check, Transaction, TransactionBook, half_properties
+from emberq.client.aio.transactions import (
+    Check,
+    Execute,
+    Transaction,
+    TransactionBook,
+    TransactionEnd,
+    half_properties,
+)
+from emberq.client.aio.watched_sends import Send, WatchedSends
 from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import codec_for
 from emberq.client.core.broker_faults import BrokerFaults
@@ -45,11 +53,13 @@ from emberq.client.core.queue_choice import RoundRobin, queue_by_key
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.core.send_attempts import RETRIED_CODES, is_result, send_result
 from emberq.client.core.send_request import SendRequests
+from emberq.client.hooks import SendHook
 from emberq.errors import (
     BrokerError,
     BrokerNotFound,
     CallTimeout,
     ClientClosed,
+    ConfigError,
     MessageRefused,
     RemotingError,
     SendFailed,
@@ -93,6 +103,7 @@ class Producer(AtHand, Life):
         batch_bytes: int = BATCH_BYTES,
         check: Check | None = None,
         trace: bool | str = False,
+        hooks: Sequence[SendHook] = (),
     ) -> None:
         """
         Args:
@@ -110,6 +121,7 @@ class Producer(AtHand, Life):
                 False for roll back, None if it is not known yet.
             trace: record every message that was sent, for message-trace tools; text is a topic
                 of one's own for it.
+            hooks: around every send.
         """
         check_group(group)
         self.group = group
@@ -131,14 +143,19 @@ class Producer(AtHand, Life):
         self._room = Room(in_flight_max)
         self._requests = SendRequests(self._wire_group, template_topic, new_topic_queues)
         self._is_open = False
+        self._watched: WatchedSends | None = None
+        if hooks or self.client.measures is not None:
+            self._watched = WatchedSends(group, tuple(hooks), self.client.measures)
         self._has_check = check is not None
-        self._transactions = TransactionBook(self.client, self._wire_group, self._codec, check)
         self._tracer: Tracer | None = None
         if trace:
             sender = Producer(
                 trace_group(group, "PRODUCE"), client=self.client, send_timeout=TRACE_TIMEOUT_S
             )
             self._tracer = Tracer(self.client, group, sender, trace)
+        self._transactions = TransactionBook(
+            self.client, self._wire_group, self._codec, check, on_end=self._transaction_ended
+        )
         self._batching: Batching | None = None
         if linger:
             self._batching = Batching(
@@ -204,6 +221,22 @@ class Producer(AtHand, Life):
         """
         whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
         deadline = _deadline(timeout, self._send_timeout_s)
+        if self._watched is None:
+            return await self._send_one(whole, queue, selector, deadline)
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            return [await self._send_one(messages[0], queue, selector, deadline)]
+
+        [result] = await self._watched.run([whole], send)
+        return result
+
+    async def _send_one(
+        self,
+        whole: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        deadline: float,
+    ) -> SendResult:
         ready = self._outgoing(whole)
         if self._has_check:
             await self._greet(ready.topic)
@@ -231,12 +264,18 @@ class Producer(AtHand, Life):
         """Send without an answer: nobody will know whether it was stored."""
         whole = message_of(message, body, **options)
         deadline = _deadline(None, self._send_timeout_s)
-        ready = self._outgoing(whole)
-        async with self._place(deadline):
-            chosen = await self._choose(ready.topic, whole, queue, selector, None)
-            address = await self.client.broker_address(chosen.broker_name, is_vip=True)
-            request = self._requests.with_fields(ready, chosen)
-            await self.client.connections.send_oneway(address, request)
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            [whole] = messages
+            ready = self._outgoing(whole)
+            async with self._place(deadline):
+                chosen = await self._choose(ready.topic, whole, queue, selector, None)
+                address = await self.client.broker_address(chosen.broker_name, is_vip=True)
+                request = self._requests.with_fields(ready, chosen)
+                await self.client.connections.send_oneway(address, request)
+            return []
+
+        await self.watched([whole], send)
 
     async def send_batch(
         self,
@@ -252,8 +291,21 @@ class Producer(AtHand, Life):
                 the batch was sent.
             TopicNotFound, NoNameServer, BrokerError, SendFailed: what came before was sent.
         """
+        given = list(messages)
+        check_batch(given)
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            return await self._send_batch(messages, queue, timeout)
+
+        return list(await self.watched(given, send))
+
+    async def _send_batch(
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        timeout: float | timedelta | None,
+    ) -> list[SendResult]:
         encoded = [self._encoded(message) for message in messages]
-        check_batch(encoded)
         first = encoded[0]
         check_topic(first.topic)
         keys = self.client.keys
@@ -296,15 +348,22 @@ class Producer(AtHand, Life):
         deadline = time.monotonic() + timeout_s
         replies = self.client.server_requests.replies
         correlation_id, reply = replies.expect()
-        try:
-            ready = self._outgoing(
-                whole, request_properties(correlation_id, self.client.client_id, timeout_s)
-            )
+        marks = request_properties(correlation_id, self.client.client_id, timeout_s)
+        message_id = ""
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            nonlocal message_id
+            [whole] = messages
+            ready = self._outgoing(whole, marks)
+            message_id = ready.message_id
             await self._greet(ready.topic)
             send_deadline = min(deadline, time.monotonic() + self._send_timeout_s)
+            async with self._place(send_deadline):
+                return [await self._send(ready, whole, queue, selector, send_deadline)]
+
+        try:
             try:
-                async with self._place(send_deadline):
-                    await self._send(ready, whole, queue, selector, send_deadline)
+                await self.watched([whole], send)
             except SendFailed:
                 # An attempt without an answer may have arrived all the same.
                 if not reply.done():
@@ -313,7 +372,7 @@ class Producer(AtHand, Life):
                 async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
                     received = await reply
             except TimeoutError:
-                raise no_reply(ready.message_id, timeout_s) from None
+                raise no_reply(message_id, timeout_s) from None
         finally:
             replies.forget(correlation_id)
         received.value = self._codec.decode(received.body)
@@ -327,15 +386,23 @@ class Producer(AtHand, Life):
             TopicNotFound, NoNameServer, BrokerError, SendFailed: also when the requester is gone.
         """
         topic = reply_topic_of(request)
-        whole = Message(topic, body)
-        ready = self._outgoing(whole, reply_properties(request), wire_topic=topic)
-        ready.is_reply = True
+        marks = reply_properties(request)
         near = request.queue.broker_name
         deadline = _deadline(None, self._send_timeout_s)
-        async with self._place(deadline):
-            return await self._send(
-                ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
-            )
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            [whole] = messages
+            ready = self._outgoing(whole, marks, wire_topic=topic)
+            ready.is_reply = True
+            async with self._place(deadline):
+                return [
+                    await self._send(
+                        ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
+                    )
+                ]
+
+        [result] = await self.watched([Message(topic, body)], send)
+        return result
 
     def transaction(self) -> Transaction:
         """Messages that consumers see when the block ends well, and never if it raises.
@@ -346,6 +413,48 @@ class Producer(AtHand, Life):
         """
         return Transaction(self._transactions, self)
 
+    async def send_in_transaction(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        execute: Execute,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> SendResult:
+        """Send a message whose end `execute` decides, as transaction listeners do.
+
+        Args:
+            execute: is called with the result when the message is stored out of sight: True
+                commits it, False drops it. None, or an exception, which is raised here too,
+                leaves it to `check`, which brokers ask later. A plain function runs in a thread.
+
+        Raises:
+            ConfigError: the producer has no `check`.
+            What `transaction().send` raises, and what `execute` raises.
+        """
+        if not self._has_check:
+            raise ConfigError("without check= nobody could answer for what is left open")
+        transaction = self.transaction()
+        result = await transaction.send(
+            message,
+            body,
+            tags=tags,
+            keys=keys,
+            properties=properties,
+            ordering_key=ordering_key,
+            queue=queue,
+            selector=selector,
+            timeout=timeout,
+        )
+        await transaction.decide(execute, result)
+        return result
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
         self.client.check_running()
@@ -353,6 +462,12 @@ class Producer(AtHand, Life):
         return [self._unwrapped(queue) for queue in found]
 
     # How it is done
+
+    async def watched(self, messages: Sequence[Message], send: Send) -> Sequence[SendResult]:
+        """Send with hooks and figures, where there are some."""
+        if self._watched is None:
+            return await send(messages)
+        return await self._watched.run(messages, send)
 
     def _outgoing(
         self,
@@ -432,9 +547,14 @@ class Producer(AtHand, Life):
                     return result
                 weak = result
             failed_broker = chosen.broker_name
+            self._note_failure(ready.topic, failed_broker, is_last=number + 1 == attempts)
         if weak is not None:
             return weak
         raise _send_failure(ready, failures)
+
+    def _note_failure(self, wire_topic: str, broker: str, *, is_last: bool) -> None:
+        if self.client.measures is not None and not is_last:
+            self.client.measures.send_again(self.group, self.client.unwrap(wire_topic), broker)
 
     async def _attempt(
         self, ready: Outgoing, queue: MessageQueue, deadline: float, *, is_last: bool
@@ -555,6 +675,10 @@ class Producer(AtHand, Life):
         deadline = _deadline(timeout, self._send_timeout_s)
         async with self._place(deadline):
             return await self._send(ready, message, queue, selector, deadline)
+
+    def _transaction_ended(self, end: TransactionEnd) -> None:
+        if self._tracer is not None:
+            self._tracer.transaction_ended(end)
 
     async def check_transaction(self, request: Command, address: str) -> None:
         self._transactions.answer_soon(request, address)

@@ -18,11 +18,13 @@ from msgspec.structs import replace
 from emberq.client.aio.assignments import Assignments
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
+from emberq.client.aio.lag import Lag, lag_of
 from emberq.client.aio.life import Life
 from emberq.client.aio.offset_stores import BrokerOffsets
 from emberq.client.aio.producer import seconds
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.aio.queue_work import FlowLimits, QueueWork
+from emberq.client.aio.traced_consumer import consumer_tracer
 from emberq.client.codecs import BYTES, codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
 from emberq.client.core.outgoing import check_group, check_topic
@@ -76,11 +78,14 @@ class PullConsumer(AtHand, Life):
         allocation: AllocationStrategy | None = None,
         flow: FlowLimits | None = None,
         cached_max: int = CACHED_MAX,
+        trace: bool | str = False,
     ) -> None:
         """
         Args:
             auto_commit: commit what is finished every `auto_commit_interval`, and at the end.
             cached_max: messages of all queues that wait for `poll`.
+            trace: record every message that was finished, for message-trace tools; text is a
+                topic of one's own for it.
         """
         check_group(group)
         self.group = group
@@ -105,6 +110,8 @@ class PullConsumer(AtHand, Life):
         self._has_messages = asyncio.Event()
         # Handed out by the last poll; finished when the next one comes.
         self._handed_out: list[tuple[QueueWork, ReceivedMessage]] = []
+        self._handed_out_at = 0.0
+        self._tracer = consumer_tracer(self.client, group, trace)
         self._chores: list[asyncio.Task[None]] = []
         self._is_open = False
 
@@ -126,6 +133,8 @@ class PullConsumer(AtHand, Life):
             is_paused=lambda: self._assigned is not None,
             on_change=self._share_changed,
         )
+        if self._tracer is not None:
+            await self._tracer.start()
         self.client.add_consumer(self._wire_group, self)
         self._is_open = True
         self._chores = [self.client.spawn(self._assignments.run(), "share")]
@@ -147,6 +156,8 @@ class PullConsumer(AtHand, Life):
             self._works.clear()
             self._has_messages.set()
             await self.client.remove_consumer(self._wire_group)
+        if self._tracer is not None:
+            await self._tracer.close()
         if self._is_client_ours:
             await self.client.close()
 
@@ -217,6 +228,13 @@ class PullConsumer(AtHand, Life):
         """Return when this member has its share."""
         self._check_open()
         await self._assignments.settled()
+
+    def lag(self) -> list[Lag]:
+        """How far each queue is behind, by what the last pull said."""
+        return [
+            lag_of(work, self._unwrapped(queue), self._offsets.known(queue))
+            for queue, work in self._works.items()
+        ]
 
     # Reading
 
@@ -375,6 +393,7 @@ class PullConsumer(AtHand, Life):
 
     def _take(self, count: int) -> list[ReceivedMessage]:
         waiting = self._waiting
+        self._handed_out_at = time.monotonic()
         decode = None if self._codec is BYTES else self._codec.decode
         while waiting and len(self._handed_out) < count:
             work, message = waiting.popleft()
@@ -386,6 +405,9 @@ class PullConsumer(AtHand, Life):
         return [message for _, message in self._handed_out]
 
     def _finish_handed_out(self) -> None:
+        if self._tracer is not None and self._handed_out:
+            batch = [message for work, message in self._handed_out if not work.is_dropped]
+            self._tracer.consumed(batch, None, time.monotonic() - self._handed_out_at)
         for work, message in self._handed_out:
             if not work.is_dropped:
                 offset = work.messages.remove([message])
@@ -425,6 +447,8 @@ class PullConsumer(AtHand, Life):
             self._subscriptions[wire] = parse_tags(tags, wire, version)
 
     async def _share_changed(self, taken: set[MessageQueue], given_up: set[MessageQueue]) -> None:
+        if self.client.measures is not None:
+            self.client.measures.rebalanced(self.group)
         await self.client.heartbeats.beat(is_whole=True)
 
     async def _commit_repeatedly(self) -> None:

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from emberq.client.aio.assignments import Assignments
@@ -17,6 +16,7 @@ from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.client import Client
 from emberq.client.aio.concurrent import ConcurrentConsumption
 from emberq.client.aio.handlers import Batch, Handler, HandlerFunction
+from emberq.client.aio.lag import Lag, lag_of
 from emberq.client.aio.life import Life
 from emberq.client.aio.offset_stores import BrokerOffsets, FileOffsets, OffsetStore
 from emberq.client.aio.orderly import (
@@ -32,13 +32,13 @@ from emberq.client.aio.queue_work import FlowLimits, QueueWork
 from emberq.client.aio.request_reply import replying
 from emberq.client.aio.running_state import RunningState
 from emberq.client.aio.send_back import SendBack
-from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
-from emberq.client.aio.trace import Tracer, trace_group
+from emberq.client.aio.traced_consumer import consumer_tracer
 from emberq.client.codecs import codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
 from emberq.client.core.outgoing import check_group, check_topic
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.core.start_offset import Start, start_of
+from emberq.client.hooks import ConsumeHook
 from emberq.errors import ClientClosed, ConfigError, RemotingError
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import (
@@ -73,18 +73,6 @@ OFFSETS_FOLDER = Path(".rocketmq_offsets")
 RebalanceListener = Callable[[set[MessageQueue], set[MessageQueue]], None]
 
 
-class Lag(Struct, frozen=True, kw_only=True):
-    """How far a queue is behind, as far as this consumer knows."""
-
-    queue: MessageQueue
-    consumed_offset: int
-    max_offset: int
-
-    @property
-    def messages(self) -> int:
-        return max(self.max_offset - self.consumed_offset, 0)
-
-
 class PushConsumer(AtHand, Life):
     """A member of a consumer group.
 
@@ -114,6 +102,7 @@ class PushConsumer(AtHand, Life):
         offsets_folder: Path | None = None,
         on_rebalance: RebalanceListener | None = None,
         trace: bool | str = False,
+        hooks: Sequence[ConsumeHook] = (),
     ) -> None:
         """
         Args:
@@ -127,6 +116,7 @@ class PushConsumer(AtHand, Life):
             on_rebalance: called with the queues taken and given up.
             trace: record every message that was handled, for message-trace tools; text is a
                 topic of one's own for it.
+            hooks: around every call of a handler, in its thread or task.
         """
         check_group(group)
         if workers < 1:
@@ -147,6 +137,7 @@ class PushConsumer(AtHand, Life):
         self._limits = replace(limits, span_max=None) if ordered else limits
         self._offsets_folder = offsets_folder or Path.home() / OFFSETS_FOLDER
         self._on_rebalance = on_rebalance
+        self._hooks = tuple(hooks)
         self._handlers: dict[str, Handler] = {}
         self._subscriptions: dict[str, Subscription] = {}
         # What brokers have been told; pulls must not name a version that they do not know yet.
@@ -154,12 +145,7 @@ class PushConsumer(AtHand, Life):
         self._works: dict[MessageQueue, QueueWork] = {}
         self._chores: list[asyncio.Task[None]] = []
         self._replier: Producer | None = None
-        self._tracer: Tracer | None = None
-        if trace:
-            sender = Producer(
-                trace_group(group, "CONSUME"), client=self.client, send_timeout=TRACE_TIMEOUT_S
-            )
-            self._tracer = Tracer(self.client, group, sender, trace)
+        self._tracer = consumer_tracer(self.client, group, trace)
         self._is_open = False
         self._is_paused = False
         self._stop_wanted: asyncio.Event | None = None
@@ -212,7 +198,7 @@ class PushConsumer(AtHand, Life):
         if not 1 <= batch_size <= 1024:
             raise ConfigError(f"batch_size={batch_size}: expected 1 to 1024")
         wire_topic = self.client.wrap(topic)
-        self._handlers[topic] = Handler(function, codec_for(codec), batch_size)
+        self._handlers[topic] = Handler(function, codec_for(codec), batch_size, hooks=self._hooks)
         version = _now_ms()
         if sql is not None:
             self._subscriptions[wire_topic] = Subscription(
@@ -377,12 +363,9 @@ class PushConsumer(AtHand, Life):
         return sorted(map(self._unwrapped, self._works))
 
     def lag(self) -> list[Lag]:
+        """How far each queue is behind, by what the last pull said."""
         return [
-            Lag(
-                queue=self._unwrapped(queue),
-                consumed_offset=max(self._offsets.known(queue), 0),
-                max_offset=work.max_offset,
-            )
+            lag_of(work, self._unwrapped(queue), self._offsets.known(queue))
             for queue, work in self._works.items()
         ]
 
@@ -486,6 +469,9 @@ class PushConsumer(AtHand, Life):
         self, handler: Handler, batch: Batch, error: Exception | None, took_s: float
     ) -> None:
         self._running.consumed(handler, batch, error, took_s)
+        if self.client.measures is not None:
+            topic = self.client.unwrap(batch[0].topic)
+            self.client.measures.handled(self.group, topic, len(batch), error, took_s)
         if self._tracer is not None:
             self._tracer.consumed(batch, error, took_s)
 
@@ -610,6 +596,8 @@ class PushConsumer(AtHand, Life):
             len(taken),
             len(given_up),
         )
+        if self.client.measures is not None:
+            self.client.measures.rebalanced(self.group)
         version = _now_ms()
         for topic in {queue.topic for queue in taken | given_up} & self._subscriptions.keys():
             self._subscriptions[topic] = replace(self._subscriptions[topic], version=version)

@@ -91,6 +91,7 @@ class QueueWork:
         self._may_pull = may_pull
         self._is_subscription_sent = is_subscription_sent
         self._broker_id = MASTER_ID
+        self._outcome = ("empty", 0)  # of the last pull, for whoever measures
         self._has_room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -121,7 +122,7 @@ class QueueWork:
             pause_s = self._pause_s()
             try:
                 if pause_s is None:
-                    pause_s = await self._pull()
+                    pause_s = await self._measured_pull()
             except SystemBusy as error:
                 log.debug("pull_refused queue=%s reason=%s", self.queue, error)
                 pause_s = PAUSE_AFTER_BUSY_S
@@ -163,6 +164,20 @@ class QueueWork:
         except TimeoutError:
             return
 
+    async def _measured_pull(self) -> float | None:
+        measures = self._client.measures
+        if measures is None:
+            return await self._pull()
+        group, topic = map(self._client.unwrap, (self._group, self.queue.topic))
+        started_at = time.monotonic()
+        try:
+            pause_s = await self._pull()
+        except Exception:
+            measures.pulled(group, topic, "failed", 0, time.monotonic() - started_at)
+            raise
+        measures.pulled(group, topic, *self._outcome, time.monotonic() - started_at)
+        return pause_s
+
     async def _pull(self) -> float | None:
         subscription = self._subscription()
         self.pulled_at = time.monotonic()
@@ -177,11 +192,13 @@ class QueueWork:
             self._take(answer, subscription)
             return None
         if answer.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            self._outcome = ("empty", 0)
             self._move_on(_response(answer))
             if not len(self.messages):  # nothing in between was for us
                 self._note_offset(self.next_offset)
             return None
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            self._outcome = ("moved", 0)
             header = _response(answer)
             log.warning(
                 "offset_moved queue=%s from=%d to=%d",
@@ -206,6 +223,7 @@ class QueueWork:
         for message in messages:
             message.min_offset, message.max_offset = header.min_offset, header.max_offset
         self._move_on(header)
+        self._outcome = ("found", len(messages))
         fresh = self.messages.add(messages)
         if fresh:
             self._consumption.submit(self, fresh)

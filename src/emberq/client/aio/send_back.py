@@ -36,6 +36,7 @@ class SendBack:
         except (ClientError, RemotingError) as error:
             log.warning("send_back_failed message=%s reason=%s", message, error)
             return await self.resend(message, delay_level)
+        self._note(message)
         return True
 
     async def resend(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
@@ -74,7 +75,15 @@ class SendBack:
         except (ClientError, RemotingError, ZeroDivisionError) as error:
             log.warning("resend_failed message=%s reason=%s", message, error)
             return False
-        return is_result(answer.code)
+        is_stored = is_result(answer.code)
+        if is_stored:
+            self._note(message)
+        return is_stored
+
+    def _note(self, message: ReceivedMessage) -> None:
+        if self._client.measures is not None:
+            unwrap = self._client.unwrap
+            self._client.measures.given_back(unwrap(self._group), unwrap(message.topic))
 
     async def _send_back(self, message: ReceivedMessage, delay_level: int) -> None:
         header = ConsumerSendMessageBack(

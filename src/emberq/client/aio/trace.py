@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from emberq.client.aio.client import Client
+from emberq.client.aio.transactions import TransactionEnd
 from emberq.client.core.message import SendResult
 from emberq.client.core.outgoing import Outgoing
 from emberq.client.core.received import ReceivedMessage
@@ -21,6 +22,7 @@ from emberq.client.core.trace_records import (
     RAISED,
     Consumed,
     Context,
+    Ended,
     Sent,
     trace_message,
 )
@@ -39,6 +41,7 @@ TEXT_MAX = 128_000
 KEYS_MAX = 16_000
 SEND_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 5.0
+DEFAULT_REGION = "DefaultRegion"
 
 _numbers = count()
 
@@ -120,6 +123,26 @@ class Tracer:
             )
         )
 
+    def transaction_ended(self, end: TransactionEnd) -> None:
+        """A broker was told; what it makes of that is not known."""
+        if find_property(end.properties, names.TRACE_ON) == "false":
+            return
+        self._add(
+            Ended(
+                at_ms=_now_ms(),
+                region=find_property(end.properties, names.MESSAGE_REGION) or DEFAULT_REGION,
+                group=self._group,
+                topic=end.topic,
+                message_id=end.message_id,
+                tags=find_property(end.properties, names.TAGS),
+                keys=find_property(end.properties, names.KEYS),
+                broker_address=end.broker_address,
+                transaction_id=end.transaction_id or end.message_id,
+                outcome=end.outcome,
+                is_from_check=end.is_from_check,
+            )
+        )
+
     def consumed(
         self, batch: Sequence[ReceivedMessage], error: Exception | None, took_s: float
     ) -> None:
@@ -137,7 +160,7 @@ class Tracer:
                 Consumed(
                     started_at_ms=ended_at_ms - round(took_s * 1000),
                     ended_at_ms=ended_at_ms,
-                    region=known.get(names.MESSAGE_REGION, "DefaultRegion"),
+                    region=known.get(names.MESSAGE_REGION, DEFAULT_REGION),
                     group=self._group,
                     request_id=request_id,
                     message_id=message.message_id,

@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 from msgspec import Struct
 
 from emberq.client.aio.client import Client
+from emberq.client.aio.watched_sends import Send
 from emberq.client.codecs import Codec
 from emberq.client.core.message import Message, Selector, SendResult, SendStatus, message_of
 from emberq.client.core.outgoing import Outgoing
@@ -37,6 +38,7 @@ from emberq.protocol.headers.transactions import CheckTransactionState, EndTrans
 from emberq.record import property_names as names
 from emberq.record.decode import decode_record
 from emberq.record.message_id import parse_offset_id
+from emberq.record.properties import format_properties
 from emberq.record.system_flag import TransactionType
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ log = logging.getLogger(__name__)
 # True: commit; False: roll back; None: not known yet, ask again.
 Outcome = bool | None
 Check = Callable[[ReceivedMessage], Outcome | Awaitable[Outcome]]
+Execute = Callable[[SendResult], Outcome | Awaitable[Outcome]]
 
 # Outcomes that are remembered for brokers that ask; the oldest go first.
 OUTCOMES_MAX = 10_000
@@ -61,13 +64,31 @@ _CODE_OF: dict[Outcome, TransactionType] = {
 class Half(Struct, frozen=True):
     """A half message that is stored."""
 
-    message_id: str
-    wire_topic: str
+    ready: Outgoing
     result: SendResult
+
+    @property
+    def message_id(self) -> str:
+        return self.ready.message_id
+
+
+class TransactionEnd(Struct, frozen=True, kw_only=True):
+    """What a broker was told of a half message."""
+
+    topic: str
+    message_id: str
+    # As requests carry them.
+    properties: str
+    broker_address: str
+    transaction_id: str | None
+    outcome: Outcome
+    is_from_check: bool
 
 
 class HalfSender(Protocol):
     """The producer's way to send half messages."""
+
+    async def watched(self, messages: Sequence[Message], send: Send) -> Sequence[SendResult]: ...
 
     def half(self, message: Message) -> Outgoing:
         """Raises MessageRefused, ClientClosed."""
@@ -86,9 +107,16 @@ class TransactionBook:
     """What one producer knows of its transactions, and its answers to brokers that ask."""
 
     def __init__(
-        self, client: Client, wire_group: str, codec: Codec[Any], check: Check | None
+        self,
+        client: Client,
+        wire_group: str,
+        codec: Codec[Any],
+        check: Check | None,
+        *,
+        on_end: Callable[[TransactionEnd], None],
     ) -> None:
         self._client = client
+        self._on_end = on_end
         self._group = wire_group
         self._codec = codec
         self._check = check
@@ -99,11 +127,15 @@ class TransactionBook:
         self._threads: ThreadPoolExecutor | None = None
 
     def note(self, message_id: str, outcome: Outcome) -> None:
-        """None: under way."""
+        """None: under way; brokers that ask are told to ask again."""
         self._outcomes.pop(message_id, None)
         self._outcomes[message_id] = outcome
         if len(self._outcomes) > OUTCOMES_MAX:
             del self._outcomes[next(iter(self._outcomes))]
+
+    def leave_open(self, message_id: str) -> None:
+        """Brokers that ask are answered by the user's check from now on."""
+        self._outcomes.pop(message_id, None)
 
     async def end(self, half: Half, outcome: bool) -> None:
         """Tell the broker. A failure is logged only: the broker will ask."""
@@ -119,11 +151,22 @@ class TransactionBook:
                 commit_or_rollback=_CODE_OF[outcome],
                 message_id=half.message_id,
                 transaction_id=half.result.transaction_id,
-                topic=half.wire_topic,
+                topic=half.ready.topic,
                 target_broker_name=broker_name,
             )
             address = await self._client.broker_address(broker_name)
             await self._client.connections.send_oneway(address, self._client.request(header))
+            self._on_end(
+                TransactionEnd(
+                    topic=half.result.queue.topic,
+                    message_id=half.message_id,
+                    properties=half.ready.properties,
+                    broker_address=address,
+                    transaction_id=half.result.transaction_id,
+                    outcome=outcome,
+                    is_from_check=False,
+                )
+            )
         except (RemotingError, ClientError, RecordError) as error:
             log.warning(
                 "transaction_end_unsent broker=%s message=%s reason=%s",
@@ -189,6 +232,18 @@ class TransactionBook:
             await self._client.connections.send_oneway(address, answer)
         except RemotingError as error:
             log.warning("transaction_end_unsent broker=%s reason=%s", address, error)
+            return
+        self._on_end(
+            TransactionEnd(
+                topic=topic,
+                message_id=message_id,
+                properties=format_properties(message.properties),
+                broker_address=address,
+                transaction_id=asked.transaction_id,
+                outcome=outcome,
+                is_from_check=True,
+            )
+        )
 
     async def _asked_user(self, message: ReceivedMessage) -> tuple[Outcome, str | None]:
         """The outcome; or not known, and why."""
@@ -250,6 +305,20 @@ class Transaction:
         whole = message_of(message, body, tags, keys, properties, ordering_key=ordering_key)
         if whole.delay is not None:
             raise MessageRefused("a message of a transaction cannot be delayed")
+
+        async def send(messages: Sequence[Message]) -> list[SendResult]:
+            return [await self._send(messages[0], queue, selector, timeout)]
+
+        [result] = await self._producer.watched([whole], send)
+        return result
+
+    async def _send(
+        self,
+        whole: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        timeout: float | timedelta | None,
+    ) -> SendResult:
         ready = self._producer.half(whole)
         self._book.note(ready.message_id, None)
         try:
@@ -258,12 +327,40 @@ class Transaction:
             # It may be stored all the same; whoever asks is told to drop it.
             self._book.note(ready.message_id, False)
             raise
-        half = Half(ready.message_id, ready.topic, result)
+        half = Half(ready, result)
         if result.status is not SendStatus.SEND_OK:
             await self._book.end(half, False)
             raise SendFailed(f"{ready.message_id} was stored as {result.status}: rolled back", ())
         self._halves.append(half)
         return result
+
+    async def decide(self, execute: Execute, result: SendResult) -> None:
+        """End as `execute` says; what it does not know is left to the check.
+
+        Raises:
+            ClientError: it returned something else.
+            What `execute` raises.
+        """
+        try:
+            if inspect.iscoroutinefunction(execute):
+                outcome = await execute(result)
+            else:
+                outcome = await asyncio.to_thread(execute, result)
+        except BaseException:
+            self._leave_open()
+            raise
+        if outcome is not None and not isinstance(outcome, bool):
+            self._leave_open()
+            raise ClientError(f"execute returned {outcome!r}, expected True, False or None")
+        if outcome is None:
+            self._leave_open()
+        else:
+            await self._end(outcome)
+
+    def _leave_open(self) -> None:
+        self._has_ended = True
+        for half in self._halves:
+            self._book.leave_open(half.message_id)
 
     async def commit(self) -> None:
         """Let consumers see the messages. Nothing happens after the end."""

@@ -12,7 +12,7 @@ from emberq.client.aio.batching import BATCH_BYTES
 from emberq.client.aio.client import ClientHealth
 from emberq.client.aio.producer import IN_FLIGHT_MAX, RETRIES, SEND_TIMEOUT_S
 from emberq.client.aio.request_reply import REQUEST_TIMEOUT_S
-from emberq.client.aio.transactions import Check
+from emberq.client.aio.transactions import Check, Execute
 from emberq.client.blocking.life import Life, Part
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.blocking.transaction import Transaction
@@ -20,6 +20,8 @@ from emberq.client.core.message import Delay, Message, Selector, SendResult
 from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, Compression
 from emberq.client.core.received import ReceivedMessage
 from emberq.client.credentials import Credentials
+from emberq.client.hooks import SendHook
+from emberq.client.metrics import Metrics
 from emberq.client.settings import ClientSettings
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
@@ -41,7 +43,9 @@ class Client(Life):
         client_ip: str | None = None,
         is_vip_channel: bool = False,
         settings: ClientSettings | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
+        """The arguments are those of `emberq.aio.Client`."""
         self._thread = LoopThread()
         self.aio: aio_client.Client = aio_client.Client(
             name_server,
@@ -54,6 +58,7 @@ class Client(Life):
             client_ip=client_ip,
             is_vip_channel=is_vip_channel,
             settings=settings,
+            metrics=metrics,
         )
 
     @classmethod
@@ -101,6 +106,7 @@ class Producer(Part):
         batch_bytes: int = BATCH_BYTES,
         check: Check | None = None,
         trace: bool | str = False,
+        hooks: Sequence[SendHook] = (),
     ) -> None:
         """The arguments are those of `emberq.aio.Producer`."""
         super().__init__(client or Client(name_server), is_client_ours=client is None)
@@ -122,6 +128,7 @@ class Producer(Part):
             batch_bytes=batch_bytes,
             check=check,
             trace=trace,
+            hooks=hooks,
         )
 
     def send(
@@ -225,6 +232,37 @@ class Producer(Part):
     def transaction(self) -> Transaction:
         """Messages that consumers see when the block ends well, and never if it raises."""
         return Transaction(self._thread, self.aio.transaction())
+
+    def send_in_transaction(
+        self,
+        message: Message | str,
+        body: Any = None,
+        *,
+        execute: Execute,
+        tags: str | None = None,
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str | int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> SendResult:
+        """Send a message whose end `execute` decides: True commits it, False drops it, None or
+        an exception, which is raised here too, leaves it to `check`."""
+        return self._thread.run(
+            self.aio.send_in_transaction(
+                message,
+                body,
+                execute=execute,
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                ordering_key=ordering_key,
+                queue=queue,
+                selector=selector,
+                timeout=timeout,
+            )
+        )
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""

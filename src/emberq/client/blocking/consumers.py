@@ -11,18 +11,20 @@ from typing import Any, TypeVar
 from emberq.client.aio import pull_consumer as aio_pull
 from emberq.client.aio import push_consumer as aio_push
 from emberq.client.aio.handlers import HandlerFunction
+from emberq.client.aio.lag import Lag
 from emberq.client.aio.pull_consumer import (
     CACHED_MAX,
     COMMIT_INTERVAL_S,
     POLL_COUNT,
     POLL_TIMEOUT_S,
 )
-from emberq.client.aio.push_consumer import CONSUME_TIMEOUT_S, WORKERS, Lag, RebalanceListener
+from emberq.client.aio.push_consumer import CONSUME_TIMEOUT_S, WORKERS, RebalanceListener
 from emberq.client.aio.queue_work import FlowLimits
 from emberq.client.blocking.client import Client
 from emberq.client.blocking.life import Part
 from emberq.client.core.allocation import AllocationStrategy
 from emberq.client.core.received import ReceivedMessage
+from emberq.client.hooks import ConsumeHook
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import ConsumeFromWhere, MessageModel
 
@@ -50,6 +52,7 @@ class PushConsumer(Part):
         offsets_folder: Path | None = None,
         on_rebalance: RebalanceListener | None = None,
         trace: bool | str = False,
+        hooks: Sequence[ConsumeHook] = (),
     ) -> None:
         """The arguments are those of `emberq.aio.PushConsumer`."""
         super().__init__(client or Client(name_server), is_client_ours=client is None)
@@ -69,6 +72,7 @@ class PushConsumer(Part):
             offsets_folder=offsets_folder,
             on_rebalance=on_rebalance,
             trace=trace,
+            hooks=hooks,
         )
 
     def subscribe(
@@ -144,6 +148,7 @@ class PushConsumer(Part):
         return self.aio.queues
 
     def lag(self) -> list[Lag]:
+        """How far each queue is behind, by what the last pull said."""
         return self.aio.lag()
 
     async def _resume(self) -> None:
@@ -174,6 +179,7 @@ class PullConsumer(Part):
         allocation: AllocationStrategy | None = None,
         flow: FlowLimits | None = None,
         cached_max: int = CACHED_MAX,
+        trace: bool | str = False,
     ) -> None:
         """The arguments are those of `emberq.aio.PullConsumer`."""
         super().__init__(client or Client(name_server), is_client_ours=client is None)
@@ -188,6 +194,7 @@ class PullConsumer(Part):
             allocation=allocation,
             flow=flow,
             cached_max=cached_max,
+            trace=trace,
         )
 
     def subscribe(self, topic: str, *, tags: str | None = None, sql: str | None = None) -> None:
@@ -206,6 +213,10 @@ class PullConsumer(Part):
     def assignment(self) -> list[MessageQueue]:
         """What this consumer reads."""
         return self.aio.assignment
+
+    def lag(self) -> list[Lag]:
+        """How far each queue is behind, by what the last pull said."""
+        return self.aio.lag()
 
     def settled(self) -> None:
         """Return when this member has its share."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 FIELD_END: Final = "\x01"
 RECORD_END: Final = "\x02"
-NORMAL, HALF, DELAYED = 0, 1, 3
+NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
 CONSUMED, RAISED, FAILED = 0, 2, 4
 
 
@@ -92,7 +92,47 @@ class Consumed(Struct, frozen=True, kw_only=True):
         return [self.message_id, *(self.keys or "").split()]
 
 
-Context = Sent | Consumed
+_STATES = {True: "COMMIT_MESSAGE", False: "ROLLBACK_MESSAGE", None: "UNKNOW"}
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A half message whose broker was told how its transaction ended."""
+
+    at_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str | None
+    keys: str | None
+    broker_address: str
+    transaction_id: str | None
+    # True: committed; False: rolled back; None: not known yet.
+    outcome: bool | None
+    is_from_check: bool
+
+    def text(self) -> str:
+        return _record(
+            "EndTransaction",
+            self.at_ms,
+            self.region,
+            self.group,
+            self.topic,
+            self.message_id,
+            self.tags,
+            self.keys,
+            self.broker_address,
+            COMMITTED,
+            self.transaction_id,
+            _STATES[self.outcome],
+            self.is_from_check,
+        )
+
+    def index_keys(self) -> list[str]:
+        return [self.message_id, *(self.keys or "").split()]
+
+
+Context = Sent | Consumed | Ended
 
 
 def trace_message(

@@ -294,6 +294,10 @@ class Connection(asyncio.Protocol):
             packed = self._packed_peer = _packed(self.peer)
         return packed
 
+    def heard_since(self, moment: float) -> bool:
+        """Whether the peer has said anything since then, by the loop's clock."""
+        return self._received_at >= moment
+
     @property
     def is_busy(self) -> bool:
         """Has requests or answers on the way that a graceful stop should wait for."""

@@ -64,6 +64,9 @@ class Consumer(Producer):
             group="readers", subscriptions=[Subscription(topic="orders", expression="*")]
         )
 
+    def met_again(self) -> None:
+        self.changes += 1
+
     def share_out_soon(self) -> None:
         self.changes += 1
 

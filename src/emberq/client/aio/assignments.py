@@ -32,6 +32,10 @@ class AssignedQueue(Protocol):
     @property
     def pulled_at(self) -> float: ...
 
+    @property
+    def is_leaving(self) -> bool:
+        """Could not be given up yet, and cannot be kept either."""
+
 
 class QueueTaker(Protocol):
     """Begins and ends the work on a queue."""
@@ -71,8 +75,15 @@ class Assignments:
         self._on_change = on_change
         self._is_wanted = asyncio.Event()
         self._is_settled = asyncio.Event()
+        self._beginnings = 0
 
     def soon(self) -> None:
+        self._is_wanted.set()
+
+    def begin_anew(self) -> None:
+        """There are other topics now: nothing is settled any more."""
+        self._beginnings += 1
+        self._is_settled.clear()
         self._is_wanted.set()
 
     async def settled(self) -> None:
@@ -82,12 +93,13 @@ class Assignments:
     async def run(self) -> None:
         while True:
             self._is_wanted.clear()
+            beginning = self._beginnings
             is_balanced = False
             try:
                 is_balanced = await self.share_out()
             except Exception:
                 log.exception("share_not_computed group=%s", self._group)
-            if is_balanced:
+            if is_balanced and beginning == self._beginnings:
                 self._is_settled.set()
             await asyncio.sleep(INTERVAL_MIN_S)
             pause_s = INTERVAL_S if is_balanced else INTERVAL_UNBALANCED_S
@@ -133,6 +145,11 @@ class Assignments:
         if self._is_broadcasting:
             return set(queues)
         members = await self._members(queues)
+        if members and self._client.client_id not in members:
+            # The broker has restarted, or has not heard from us for too long.
+            log.warning("member_unknown group=%s", self._group)
+            await self._client.heartbeats.beat()
+            members = await self._members(queues)
         if not members:
             return None
         return set(self._strategy.allocate(self._client.client_id, queues, members))
@@ -149,7 +166,9 @@ class Assignments:
         except (ClientError, RemotingError) as error:
             log.warning("members_unknown group=%s reason=%s", self._group, error)
             return []
-        return sorted(decode_body(ConsumerIds, answer.body).client_ids)
+        # Brokers list connections: a member is there twice while they do not know that its old
+        # one is dead, and half of its queues would be nobody's.
+        return sorted(set(decode_body(ConsumerIds, answer.body).client_ids))
 
     async def _apply(
         self,
@@ -164,8 +183,8 @@ class Assignments:
         for queue, work in list(works.items()):
             if queue.topic != topic:
                 continue
-            is_stuck = now - work.pulled_at > PULL_IDLE_MAX_S
-            if queue in share and not is_stuck:
+            is_stuck = not work.is_leaving and now - work.pulled_at > PULL_IDLE_MAX_S
+            if queue in share and not is_stuck and not work.is_leaving:
                 continue
             if is_stuck:
                 log.error("queue_stuck queue=%s seconds=%d", queue, now - work.pulled_at)

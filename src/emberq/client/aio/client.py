@@ -203,6 +203,8 @@ class Client(Life):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.heartbeats.close()
+        await self.routes.close()
         await self.connections.close()
 
     def health(self) -> ClientHealth:
@@ -415,7 +417,7 @@ class Client(Life):
     async def _greet_again(self, address: str) -> None:
         if await self.heartbeats.beat_to(address):
             for consumer in self.consumers.values():
-                consumer.share_out_soon()
+                consumer.met_again()
 
     async def _discover(self) -> None:
         from emberq.remoting.address_lookup import (  # noqa: PLC0415 - few clients look up

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Callable
 
-from emberq.errors import ClientClosed
+from emberq.errors import CallTimeout, ClientClosed, ConnectFailed
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import Command
 from emberq.remoting.addresses import split_address
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 
 # Called with an address when a connection to it was made; True: not the first one.
 OnConnected = Callable[[str, bool], None]
+
+# A peer that leaves calls unanswered and says nothing else for so long is not there any more.
+SILENCE_MAX_S = 3.0
+CLOCK_TOLERANCE_S = 0.1
 
 
 class Connections:
@@ -35,6 +40,8 @@ class Connections:
         self._seen: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        # Since when an address has left calls unanswered without saying anything else.
+        self._silent_since: dict[str, float] = {}
         self._is_closed = False
 
     async def call(self, address: str, command: Request, timeout_s: float) -> Command:
@@ -43,24 +50,32 @@ class Connections:
         Raises:
             ConnectFailed, ConnectionClosed, CallTimeout, TooManyPendingCalls, FrameTooLarge
         """
-        connection = self.at_hand(address) or await self._connected(address)
+        connection = self.at_hand(address)
+        if connection is None:
+            connection, timeout_s = await self._connected_within(address, timeout_s)
         call = connection.start_call(command, timeout_s)
         try:
             answer = await call
         except asyncio.CancelledError:
             connection.forget_call(command)
             raise
+        except CallTimeout:
+            self._note_silence(connection, address, timeout_s)
+            raise
         if answer.code != ResponseCode.GO_AWAY:
             return answer
         # The server is leaving: once more, on a new connection.
         log.info("connection_replaced peer=%s reason=go_away", address)
         self._forget(address, connection)
-        connection = await self._connected(address)
+        connection, timeout_s = await self._connected_within(address, timeout_s)
         return await connection.call(command, timeout_s)
 
     async def send_oneway(self, address: str, command: Command) -> None:
         """Raises ConnectFailed, ConnectionClosed, TooManyPendingCalls, FrameTooLarge."""
-        connection = self.at_hand(address) or await self._connected(address)
+        connection = self.at_hand(address)
+        if connection is None:
+            limit_s = self._endpoint.limits.connect_timeout_s
+            connection, _ = await self._connected_within(address, limit_s)
         connection.send_oneway(command)
 
     def at_hand(self, address: str) -> Connection | None:
@@ -80,8 +95,10 @@ class Connections:
     async def close(self) -> None:
         """Hang up everywhere; nobody is called from now on."""
         self._is_closed = True
-        for task in self._connecting.values():
+        connecting = list(self._connecting.values())
+        for task in connecting:
             task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
         connections, self._open = list(self._open.values()), {}
         for connection in connections:
             connection.close()
@@ -91,27 +108,59 @@ class Connections:
             for connection in connections:
                 connection.abort()
 
-    async def _connected(self, address: str) -> Connection:
-        """Who comes while a connection is being made waits for the same one."""
+    def _note_silence(self, connection: Connection, address: str, waited_s: float) -> None:
+        """Hang up on a peer that has not said anything since: a cut cable closes no connection,
+        and everybody would go on calling into it. Whoever waits is told now, and tries again."""
+        if self.at_hand(address) is not connection:
+            return  # others have waited in vain at the same time
+        now = time.monotonic()
+        since = self._silent_since.setdefault(address, now - waited_s)
+        if connection.heard_since(since):
+            del self._silent_since[address]
+        elif now - since > SILENCE_MAX_S - CLOCK_TOLERANCE_S:
+            log.warning("connection_dropped peer=%s reason=silent", address)
+            connection.close_reason = "the peer is silent"
+            self._drop_from_table(address, connection)
+            connection.abort()
+
+    async def _connected_within(self, address: str, timeout_s: float) -> tuple[Connection, float]:
+        """A new connection, and how much of the time is left. Who comes while it is being made
+        waits for the same one."""
+        started_at = time.monotonic()
         if self._is_closed:
             raise ClientClosed("the client is closed")
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
             self._connecting[address] = task
-            task.add_done_callback(lambda done: self._connecting.pop(address, None))
-        return await asyncio.shield(task)
+            task.add_done_callback(lambda done: self._connect_ended(address, done))
+        # No shield: who waits must be able to tell its own end from the task's.
+        await asyncio.wait([task], timeout=timeout_s)
+        if not task.done():
+            raise ConnectFailed(f"no connection to {address} within {timeout_s:g} s")
+        if task.cancelled():
+            raise ClientClosed("the client was closed while it connected")
+        return task.result(), max(timeout_s - (time.monotonic() - started_at), 0.0)
 
     async def _connect(self, address: str) -> Connection:
         host, port = split_address(address)
         connection = await connect(host, port, self._endpoint, tls=self._tls)
         self._open[address] = connection
+        self._silent_since.pop(address, None)
         is_again = address in self._seen
         self._seen.add(address)
         self._on_connected(address, is_again)
         return connection
 
+    def _connect_ended(self, address: str, done: "asyncio.Task[Connection]") -> None:
+        self._connecting.pop(address, None)
+        if not done.cancelled():
+            done.exception()  # known to those who wait, if there still is anybody
+
     def _forget(self, address: str, connection: Connection) -> None:
+        self._drop_from_table(address, connection)
+        connection.close()
+
+    def _drop_from_table(self, address: str, connection: Connection) -> None:
         if self._open.get(address) is connection:
             del self._open[address]
-        connection.close()

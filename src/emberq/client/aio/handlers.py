@@ -72,6 +72,14 @@ class Handler:
                 result = await result
         except Exception as error:
             return error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # the consumer is being closed
+            # Something that the handler awaited was cancelled, not the handler.
+            return ConsumeError(f"{self.name} awaited something that was cancelled")
+        except SystemExit as error:
+            return self._exit(error)
         return self._judged(result)
 
     def _run(self, batch: Batch) -> Exception | None:
@@ -79,7 +87,13 @@ class Handler:
             result = self._function(self._argument(batch))
         except Exception as error:
             return error
+        except SystemExit as error:
+            return self._exit(error)
         return self._judged(result)
+
+    def _exit(self, error: SystemExit) -> Exception:
+        """It would end the loop's thread and nothing else: consumption would stop silently."""
+        return ConsumeError(f"{self.name} raised {error!r}; call stop() to end consumption")
 
     def _argument(self, batch: Batch) -> Batch | ReceivedMessage:
         if self._codec is not BYTES:

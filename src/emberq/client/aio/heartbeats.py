@@ -8,7 +8,7 @@ from emberq.client.aio.connections import Connections
 from emberq.client.aio.parts import ConsumerPart, ProducerPart
 from emberq.client.aio.routes import Routes
 from emberq.client.core.heartbeat_forms import HeartbeatForms
-from emberq.errors import RemotingError
+from emberq.errors import ClientClosed, RemotingError
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.heartbeat import Heartbeat, ProducerPresence
 from emberq.protocol.codes import RequestCode, ResponseCode
@@ -57,10 +57,12 @@ class Heartbeats:
             self.forget()
         if self._beating is not None and not self._beating.done():
             self._is_wanted_again = True
-            await asyncio.shield(self._beating)
-            return
-        self._beating = asyncio.get_running_loop().create_task(self._beat_until_settled())
-        await asyncio.shield(self._beating)
+        else:
+            self._beating = asyncio.get_running_loop().create_task(self._beat_until_settled())
+        beating = self._beating
+        await asyncio.wait([beating])
+        if not beating.cancelled():
+            beating.result()
 
     async def beat_to(self, address: str) -> bool:
         """To one broker; False: it did not take it."""
@@ -70,7 +72,7 @@ class Heartbeats:
         request = new_request(RequestCode.HEART_BEAT, {}, encode_body(beat))
         try:
             answer = await self._connections.call(address, request, self._timeout_s)
-        except RemotingError as error:
+        except (RemotingError, ClientClosed) as error:
             log.warning("heartbeat_failed broker=%s reason=%s", address, error)
             return False
         if answer.code != ResponseCode.SUCCESS:
@@ -90,6 +92,11 @@ class Heartbeats:
         """A broker, or all of them, may not know what they were told before."""
         if self._forms is not None:
             self._forms.forget(address)
+
+    async def close(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
 
     async def leave(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
@@ -127,5 +134,5 @@ class Heartbeats:
         request = new_request(RequestCode.UNREGISTER_CLIENT, to_fields(header))
         try:
             await self._connections.call(address, request, self._timeout_s)
-        except RemotingError as error:
+        except (RemotingError, ClientClosed) as error:
             log.debug("unregistration_failed broker=%s reason=%s", address, error)

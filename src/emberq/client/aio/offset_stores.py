@@ -29,6 +29,9 @@ class OffsetStore(Protocol):
 
     def forget(self, queue: MessageQueue) -> None: ...
 
+    def say_again(self) -> None:
+        """What was saved may be lost: a broker has restarted, or did not get it."""
+
     async def load(self, queue: MessageQueue) -> int:
         """What was kept before; -1: nothing. Raises ClientError, RemotingError."""
 
@@ -53,6 +56,9 @@ class _Offsets:
     def forget(self, queue: MessageQueue) -> None:
         self._offsets.pop(queue, None)
 
+    def say_again(self) -> None:
+        """Here everything is saved each time."""
+
 
 class BrokerOffsets(_Offsets):
     """Clustering: the group's offsets live with the queue's broker."""
@@ -66,6 +72,9 @@ class BrokerOffsets(_Offsets):
     def forget(self, queue: MessageQueue) -> None:
         super().forget(queue)
         self._saved.pop(queue, None)
+
+    def say_again(self) -> None:
+        self._saved.clear()
 
     async def load(self, queue: MessageQueue) -> int:
         return await self._calls.committed(self._group, queue)

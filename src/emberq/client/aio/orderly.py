@@ -13,7 +13,7 @@ from emberq.client.aio.handlers import Batch, Handler, HandlerThreads, log_failu
 from emberq.client.aio.queue_work import QueueWork
 from emberq.client.aio.send_back import SendBack
 from emberq.client.core.received import ReceivedMessage
-from emberq.errors import ClientError, DeadLetter, RemotingError, SuspendQueue
+from emberq.errors import ClientError, DeadLetter, ProtocolError, RemotingError, SuspendQueue
 from emberq.model.queue import MessageQueue
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.locks import LockedQueues, QueueLocks
@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 # Trusted this long after the broker granted it; the broker keeps it twice as long.
 LOCK_TRUSTED_S = 30.0
 RELOCK_INTERVAL_S = 20.0
+# While a queue of ours is not locked.
+RELOCK_SOON_S = 1.0
 LOCK_TIMEOUT_S = 1.0
+SUSPEND_DEFAULT_S = 1.0
 SUSPEND_MIN_S, SUSPEND_MAX_S = 0.01, 30.0
 
 
@@ -35,19 +38,26 @@ class QueueLock:
         self._client = client
         self._group = group
 
-    async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those that are ours now."""
+    async def lock(
+        self, queues: Collection[MessageQueue]
+    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        """Those that are ours now, and those that somebody else has. Of the others nothing is
+        known: their broker did not answer."""
         locked: set[MessageQueue] = set()
+        refused: set[MessageQueue] = set()
         for broker, own in _by_broker(queues).items():
             body = encode_body(self._body(own))
             try:
                 answer = await self._client.call_broker(
                     broker, LockBatchMq(), body, timeout_s=LOCK_TIMEOUT_S, is_vip=True
                 )
-                locked |= set(decode_body(LockedQueues, answer.body).queues)
-            except (ClientError, RemotingError) as error:
+                granted = set(decode_body(LockedQueues, answer.body).queues)
+            except (ClientError, RemotingError, ProtocolError) as error:
                 log.warning("queues_not_locked broker=%s reason=%s", broker, error)
-        return locked
+            else:
+                locked |= granted
+                refused |= set(own) - granted
+        return locked, refused
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
         for broker, own in _by_broker(queues).items():
@@ -117,35 +127,46 @@ class OrderlyConsumption:
     def forget(self, work: QueueWork) -> None:
         self._tasks.pop(work, None)
 
-    async def settle(self, work: QueueWork, timeout_s: float) -> None:
-        """Wait for the batch that is being consumed: its queue is about to go to somebody else."""
+    async def settle(self, work: QueueWork, timeout_s: float) -> bool:
+        """Wait for the batch that is being consumed: its queue is about to go to somebody else.
+        False: it still is."""
         task = self._tasks.get(work)
         if task is not None and not task.done():
             await asyncio.wait([task], timeout=timeout_s)
+        return task is None or task.done()
 
     async def expire(self, works: list[QueueWork], older_than_s: float) -> None:
         """Order goes before time: nothing is skipped."""
 
     async def _consume_all(self, work: QueueWork) -> None:
-        while not (work.is_dropped or self._is_closing):
+        while not (work.is_dropped or work.is_leaving or self._is_closing):
             if not is_locked(work):
                 await asyncio.sleep(SUSPEND_MIN_S * 10)
                 continue
             batch = self._next_batch(work)
             if not batch:
                 return
-            handler = self._handler_of(batch[0].topic)
-            if handler is None:
-                log.warning("no_handler message=%s", batch[0])
-                self._commit(work)
-                continue
-            async with self._room:
-                error = await self._run(handler, batch)
-            if error is None:
-                self._commit(work)
-            else:
-                log_failure(handler, batch, error)
-                await self._put_back(work, batch, error)
+            try:
+                await self._consume(work, batch)
+            except Exception:
+                # Never stop silently, and never go on behind a batch that is not done.
+                log.exception("consumption_broken message=%s", batch[0])
+                work.messages.put_back()
+                await asyncio.sleep(SUSPEND_DEFAULT_S)
+
+    async def _consume(self, work: QueueWork, batch: Batch) -> None:
+        handler = self._handler_of(batch[0].topic)
+        if handler is None:
+            log.warning("no_handler message=%s", batch[0])
+            self._commit(work)
+            return
+        async with self._room:
+            error = await self._run(handler, batch)
+        if error is None:
+            self._commit(work)
+        else:
+            log_failure(handler, batch, error)
+            await self._put_back(work, batch, error)
 
     def _next_batch(self, work: QueueWork) -> Batch:
         first = work.messages.first
@@ -186,7 +207,7 @@ class OrderlyConsumption:
         for message in batch:
             message.reconsume_times += 1
         work.messages.put_back()
-        pause_s = error.seconds if isinstance(error, SuspendQueue) else 1.0
+        pause_s = error.seconds if isinstance(error, SuspendQueue) else SUSPEND_DEFAULT_S
         await asyncio.sleep(min(max(pause_s, SUSPEND_MIN_S), SUSPEND_MAX_S))
 
 

@@ -22,6 +22,9 @@ class ConsumerPart(Protocol):
     def share_out_soon(self) -> None:
         """The group or a route has changed: compute the share of queues again."""
 
+    def met_again(self) -> None:
+        """A broker has a new connection to us: it may have forgotten what it knew."""
+
     async def reset_offsets(self, request: Command) -> None:
         """A broker moves the group (220)."""
 

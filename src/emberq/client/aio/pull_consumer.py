@@ -190,7 +190,7 @@ class PullConsumer(AtHand, Life):
         self._note_subscription(topic, tags, sql)
         await self.client.routes.refresh_all([self.client.wrap(topic)])
         await self.client.heartbeats.beat(is_whole=True)
-        self._assignments.soon()
+        self._assignments.begin_anew()
 
     async def assign(self, queues: Collection[MessageQueue], *, tags: str | None = None) -> None:
         """Read just these queues, whatever other members do.
@@ -328,6 +328,10 @@ class PullConsumer(AtHand, Life):
         )
 
     def share_out_soon(self) -> None:
+        self._assignments.soon()
+
+    def met_again(self) -> None:
+        self._offsets.say_again()
         self._assignments.soon()
 
     async def reset_offsets(self, request: Command) -> None:

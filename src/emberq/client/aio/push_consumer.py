@@ -22,6 +22,7 @@ from emberq.client.aio.offset_stores import BrokerOffsets, FileOffsets, OffsetSt
 from emberq.client.aio.orderly import (
     LOCK_TRUSTED_S,
     RELOCK_INTERVAL_S,
+    RELOCK_SOON_S,
     OrderlyConsumption,
     QueueLock,
     is_locked,
@@ -65,7 +66,8 @@ RECONSUME_MAX = 16
 CONSUME_TIMEOUT_S = 15 * 60.0
 # A reset waits for handlers that run, so that their offsets do not overwrite it.
 RESET_PAUSE_S = 1.0
-GIVE_UP_WAIT_S = 5.0
+# A queue in order waits so long for its handler, then again at the next round.
+GIVE_UP_WAIT_S = 0.5
 # The producer of a consumer that replies has a group of its own.
 REPLIES_SUFFIX = "-replies"
 OFFSETS_FOLDER = Path(".rocketmq_offsets")
@@ -270,9 +272,7 @@ class PushConsumer(AtHand, Life):
             client.spawn(self._repeat(self._consume_timeout_s, self._expire), "expiry"),
         ]
         if self._ordered and not self._is_broadcasting:
-            self._chores.append(
-                client.spawn(self._repeat(RELOCK_INTERVAL_S, self._relock), "locks")
-            )
+            self._chores.append(client.spawn(self._keep_locks(), "locks"))
         client.routes.on_change(self._route_changed)
 
     async def close(self) -> None:
@@ -289,6 +289,7 @@ class PushConsumer(AtHand, Life):
             self._stop_wanted.set()
 
     async def _leave_group(self) -> None:
+        self.client.routes.off_change(self._route_changed)
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
@@ -383,9 +384,14 @@ class PushConsumer(AtHand, Life):
     def share_out_soon(self) -> None:
         self._assignments.soon()
 
+    def met_again(self) -> None:
+        self._offsets.say_again()
+        self._assignments.soon()
+
     async def reset_offsets(self, request: Command) -> None:
         """Move to other offsets, perhaps back; handlers that run get a moment to finish."""
         offsets = decode_body(QueueOffsets, request.body).offsets
+        was_paused = self._is_paused
         self.pause()
         try:
             moved = [(queue, offsets[queue]) for queue in list(self._works) if queue in offsets]
@@ -393,6 +399,8 @@ class PushConsumer(AtHand, Life):
             for work in works:
                 work.drop()
             await asyncio.sleep(RESET_PAUSE_S)
+            for work in works:
+                await self._settled(work)
             for queue, offset in moved:
                 self._offsets.set(queue, offset)
                 log.info("offset_reset queue=%s offset=%d", queue, offset)
@@ -400,7 +408,8 @@ class PushConsumer(AtHand, Life):
             for queue, _ in moved:
                 self._offsets.forget(queue)
         finally:
-            self.resume()
+            if not was_paused:
+                self.resume()
             self._assignments.soon()
 
     def offsets_answer(self, request: Command) -> Command:
@@ -426,7 +435,7 @@ class PushConsumer(AtHand, Life):
 
     async def take(self, queue: MessageQueue) -> bool:
         is_locked_by_broker = self._ordered and not self._is_broadcasting
-        if is_locked_by_broker and queue not in await self._lock.lock([queue]):
+        if is_locked_by_broker and queue not in (await self._lock.lock([queue]))[0]:
             log.debug("queue_not_locked queue=%s", queue)
             return False
         self._offsets.forget(queue)
@@ -451,12 +460,11 @@ class PushConsumer(AtHand, Life):
         return True
 
     async def give_up(self, queue: MessageQueue) -> bool:
-        work = self._works.pop(queue)
+        work = self._works[queue]
+        if not await self._settled(work):
+            return False
         work.drop()
-        if isinstance(self._consumption, OrderlyConsumption):
-            # Who gets the queue next must not overtake the batch that is being consumed.
-            await self._consumption.settle(work, GIVE_UP_WAIT_S)
-            self._consumption.forget(work)
+        self._works.pop(queue, None)
         await self._offsets.save([queue])
         self._offsets.forget(queue)
         if self._ordered and not self._is_broadcasting:
@@ -464,6 +472,21 @@ class PushConsumer(AtHand, Life):
         return True
 
     # How it is done
+
+    async def _settled(self, work: QueueWork) -> bool:
+        """In order: who gets the queue next must not overtake the batch that is being consumed,
+        so the lock stays until it is done, or has hung for too long."""
+        if not isinstance(self._consumption, OrderlyConsumption):
+            return True
+        work.leave()
+        if not await self._consumption.settle(work, GIVE_UP_WAIT_S):
+            assert work.leaving_since is not None
+            if time.monotonic() - work.leaving_since < self._consume_timeout_s:
+                log.info("queue_kept queue=%s reason=its handler still runs", work.queue)
+                return False
+            log.warning("queue_abandoned queue=%s reason=its handler hangs", work.queue)
+        self._consumption.forget(work)
+        return True
 
     def _consumed(
         self, handler: Handler, batch: Batch, error: Exception | None, took_s: float
@@ -575,14 +598,16 @@ class PushConsumer(AtHand, Life):
 
     def _offset_moved(self, work: QueueWork, offset: int) -> None:
         """The broker begins elsewhere, or an administrator moved the group."""
-        queue = work.queue
-        self._works.pop(queue, None)
-        self._offsets.set(queue, offset)
+        work.drop()  # at once: what finishes late must not overwrite the offset
+        self._offsets.set(work.queue, offset)
         self.client.spawn(self._restart(work), "restart")
 
     async def _restart(self, work: QueueWork) -> None:
         await self._offsets.save([work.queue])
-        work.drop()
+        while not await self._settled(work):
+            continue
+        if self._works.get(work.queue) is work:
+            del self._works[work.queue]
         self._assignments.soon()
 
     def _may_pull(self, work: QueueWork) -> bool:
@@ -602,9 +627,12 @@ class PushConsumer(AtHand, Life):
         for topic in {queue.topic for queue in taken | given_up} & self._subscriptions.keys():
             self._subscriptions[topic] = replace(self._subscriptions[topic], version=version)
         if self._on_rebalance is not None:
-            self._on_rebalance(
-                set(map(self._unwrapped, taken)), set(map(self._unwrapped, given_up))
-            )
+            try:
+                self._on_rebalance(
+                    set(map(self._unwrapped, taken)), set(map(self._unwrapped, given_up))
+                )
+            except Exception:
+                log.exception("rebalance_listener_failed group=%s", self.group)
         await self._announce()
 
     def _route_changed(self, topic: str) -> None:
@@ -617,15 +645,27 @@ class PushConsumer(AtHand, Life):
     async def _expire(self) -> None:
         await self._consumption.expire(list(self._works.values()), self._consume_timeout_s)
 
-    async def _relock(self) -> None:
-        locked = await self._lock.lock(list(self._works))
+    async def _keep_locks(self) -> None:
+        pause_s = RELOCK_INTERVAL_S
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                pause_s = RELOCK_INTERVAL_S if await self._relock() else RELOCK_SOON_S
+            except Exception:
+                log.exception("chore_failed")
+
+    async def _relock(self) -> bool:
+        """False: not all could be locked. A broker that does not answer takes no lock away: ours
+        is trusted until its time is over."""
+        asked = dict(self._works)  # those that come meanwhile have just been locked
+        locked, refused = await self._lock.lock(list(asked))
         until = time.monotonic() + LOCK_TRUSTED_S
-        for queue, work in self._works.items():
-            if queue in locked:
-                work.locked_until = until
-            else:
-                log.warning("lock_lost queue=%s", queue)
-                work.locked_until = 0.0
+        for queue in locked & asked.keys():
+            asked[queue].locked_until = until
+        for queue in refused:
+            log.warning("lock_lost queue=%s", queue)
+            asked[queue].locked_until = 0.0
+        return len(locked) == len(asked)
 
     async def _repeat(self, interval_s: float, work: Callable[[], Any]) -> None:
         while True:

@@ -79,6 +79,7 @@ class QueueWork:
         self.consumed_at = 0.0
         self.max_offset = 0
         self.locked_until = 0.0  # of orderly consumers
+        self.leaving_since: float | None = None
         self._client = client
         self._group = group
         self._subscription = subscription
@@ -108,6 +109,16 @@ class QueueWork:
         """Pull no more; what is here is still consumed and committed."""
         if self._task is not None:
             self._task.cancel()
+
+    def leave(self) -> None:
+        """Pull and hand out no more; what a handler has already still counts."""
+        if self.leaving_since is None:
+            self.leaving_since = time.monotonic()
+            self.stop_pulling()
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.leaving_since is not None
 
     @property
     def is_dropped(self) -> bool:

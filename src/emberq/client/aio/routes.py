@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from emberq.client.aio.name_servers import NameServers
 from emberq.client.core.topic_queues import PublishQueues, is_same_route, publish_queues
-from emberq.errors import ClientError, NoNameServer, TopicNotFound
+from emberq.errors import ClientClosed, ClientError, NoNameServer, TopicNotFound
 from emberq.model.route import MASTER_ID, TopicRoute
 from emberq.model.system_topics import RETRY_PREFIX
 
@@ -53,7 +53,10 @@ class Routes:
             task = asyncio.get_running_loop().create_task(self._ask(topic))
             self._asking[topic] = task
             task.add_done_callback(lambda done: self._asked(topic, done))
-        return await asyncio.shield(task)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise ClientClosed("the client was closed while it asked for a route")
+        return task.result()
 
     def is_asking(self, topic: str) -> bool:
         return topic in self._asking
@@ -88,6 +91,16 @@ class Routes:
     def on_change(self, listener: RouteListener) -> None:
         """Call `listener(topic)` when a route is new or another one."""
         self._listeners.append(listener)
+
+    def off_change(self, listener: RouteListener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    async def close(self) -> None:
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
 
     # Brokers
 

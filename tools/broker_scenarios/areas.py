@@ -11,6 +11,7 @@ from tools.broker_scenarios import (
     retrying,
     sending,
     statistics,
+    timing,
     waiting,
 )
 from tools.broker_scenarios.steps import Scenario
@@ -27,4 +28,5 @@ AREAS: dict[str, tuple[Scenario, ...]] = {
     "member": membership.SCENARIOS,
     "admin": administration.SCENARIOS,
     "statistics": statistics.SCENARIOS,
+    "timer": timing.SCENARIOS,
 }

@@ -8,11 +8,12 @@ from emberq.broker.handlers.cleaning import CleaningHandlers
 from emberq.broker.handlers.configuration import ConfigurationHandlers
 from emberq.broker.handlers.runtime import RuntimeHandlers, StoreFacts
 from emberq.broker.handlers.slave_sync import SlaveSyncHandlers
+from emberq.broker.handlers.timers import timer_figures
 from emberq.broker.handlers.topic_stats import TopicStatsHandlers
 from emberq.broker.parts import BrokerParts
 from emberq.broker.slow_consumers import PullOffsets, SlowConsumers
 from emberq.broker.statistics.sampling import Sampling
-from emberq.model.system_topics import SCHEDULE_TOPIC
+from emberq.model.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable
 from emberq.remoting.registry import HandlerRegistry
 from emberq.store.message_store import MessageStore
@@ -96,9 +97,15 @@ def _add_figures(broker: BrokerParts, registry: HandlerRegistry, offsets: Offset
         statistics=broker.statistics,
         store_facts=lambda: _store_facts(broker.store),
         delay_levels=lambda: _delay_levels(broker),
+        timer_figures=lambda: _timer_figures(broker),
         config=broker.config,
         now_ms=now_ms,
     ).add_to(registry)
+
+
+def _timer_figures(broker: BrokerParts) -> dict[str, str]:
+    queue_end = broker.store.max_offset(TIMER_TOPIC, 0)
+    return timer_figures(broker.timers, broker.timer_metrics, queue_end, now_ms())
 
 
 def _delay_levels(broker: BrokerParts) -> dict[int, tuple[int, int]]:

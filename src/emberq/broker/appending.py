@@ -1,13 +1,15 @@
-"""How messages enter the store: delay levels, properties as bytes, and what an outcome means."""
+"""How messages enter the store: delays, properties as bytes, and what an outcome means."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
 
+from emberq.broker.config import BrokerConfig
 from emberq.broker.delay_levels import DelayLevels
+from emberq.broker.timed_messages import TimedMessages, refusal_remark
 from emberq.errors import ProtocolError, RecordError, RequestRejected
-from emberq.model.system_topics import SCHEDULE_TOPIC
+from emberq.model.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from emberq.protocol.codes import ResponseCode
 from emberq.record.host import PackedHost
 from emberq.record.layout import TOPIC_SIZE_MAX_V1, BytesLike
@@ -92,6 +94,8 @@ class Appended(Struct, frozen=True, gc=False):
     result: PutResult
     topic: str
     queue_id: int
+    # The slot of a message that waits for a time of its own; None for others.
+    timer_slot_ms: int | None = None
 
     @property
     def size(self) -> int:
@@ -101,17 +105,20 @@ class Appended(Struct, frozen=True, gc=False):
 class Appender:
     """Puts messages for everybody but the short way of plain sends."""
 
-    def __init__(self, put: PutOne, delay_levels: DelayLevels) -> None:
+    def __init__(self, put: PutOne, delay_levels: DelayLevels, timed: TimedMessages) -> None:
         self._put = put
         self._levels = delay_levels
+        self._timed = timed
 
     def put(self, message: OutgoingMessage) -> Appended:
-        """Store a message; one with a delay level goes to the schedule topic first.
+        """Store a message; one with a delay level goes to the schedule topic first, one that asks
+        for a time to that of the timer.
 
         Raises:
             ProtocolError: the delay level is no number.
         """
         topic, queue_id, properties = message.topic, message.queue_id, message.properties
+        slot_ms: int | None = None
         if is_inner_batch(properties, message.system_flag):
             return _refused(message, PutStatus.MESSAGE_ILLEGAL, "an inner batch")
         kind = transaction_type(message.system_flag)
@@ -120,8 +127,13 @@ class Appender:
             if level > 0:
                 properties = self._delayed(message, level)
                 topic, queue_id = SCHEDULE_TOPIC, int(properties[DELAY]) - 1
-            elif is_timer(properties):
-                return _refused(message, PutStatus.WHEEL_TIMER_NOT_ENABLE, "a timer message")
+            elif is_timer(properties) and topic != TIMER_TOPIC:
+                placed = self._timed.place(properties)
+                if isinstance(placed, PutStatus):
+                    return _refused(message, placed, "a timed message")
+                if placed is not None:
+                    slot_ms, properties = placed, _timed(message, placed)
+                    topic, queue_id = TIMER_TOPIC, 0
         try:
             encoded = encode_properties(properties)
         except RecordError as error:
@@ -142,7 +154,7 @@ class Appender:
             unique_key=properties.get(UNIQUE_KEY),
             delay=properties.get(DELAY),
         )
-        return Appended(result, topic, queue_id)
+        return Appended(result, topic, queue_id, slot_ms)
 
     def _delayed(self, message: OutgoingMessage, level: int) -> dict[str, str]:
         """Its properties while it waits; they stay with it when it is delivered."""
@@ -155,6 +167,16 @@ class Appender:
         properties[REAL_TOPIC] = message.topic
         properties[REAL_QUEUE_ID] = str(message.queue_id)
         return properties
+
+
+def _timed(message: OutgoingMessage, slot_ms: int) -> dict[str, str]:
+    """Its properties while it waits for its time."""
+    return {
+        **message.properties,
+        TIMER_OUT_MS: str(slot_ms),
+        REAL_TOPIC: message.topic,
+        REAL_QUEUE_ID: str(message.queue_id),
+    }
 
 
 def delay_level(properties: dict[str, str]) -> int:
@@ -210,10 +232,6 @@ _PLAIN_REFUSALS = {
         "create mapped file failed, server is busy or broken.",
     ),
     PutStatus.OS_PAGE_CACHE_BUSY: (ResponseCode.SYSTEM_BUSY, PAGE_CACHE_BUSY_REMARK),
-    PutStatus.WHEEL_TIMER_NOT_ENABLE: (
-        ResponseCode.SYSTEM_ERROR,
-        "accurate timer message is not enabled, timerWheelEnable is false",
-    ),
     PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
 }
 
@@ -222,10 +240,15 @@ def refusal(
     status: PutStatus,
     fields: dict[str, str],
     *,
+    config: BrokerConfig,
     body_size_max: int,
     disk_usage: Callable[[], DiskUsage],
 ) -> RequestRejected:
     """The answer to a send that was not stored, in the official words."""
+    if (timer_remark := refusal_remark(status, config)) is not None:
+        is_illegal = status is PutStatus.WHEEL_TIMER_MSG_ILLEGAL
+        timer_code = ResponseCode.MESSAGE_ILLEGAL if is_illegal else ResponseCode.SYSTEM_ERROR
+        return RequestRejected(timer_code, timer_remark, fields)
     if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
         remark = (
             "the message is illegal, maybe msg body or properties length not matched. "

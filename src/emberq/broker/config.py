@@ -28,6 +28,7 @@ from emberq.store.config import StoreConfig
 
 VIP_PORT_DISTANCE = 2
 HA_PORT_DISTANCE = 1
+TIMER_LOG_FILE_SIZE_MIN = 4_096
 REGISTER_PERIOD_MIN_MS = 10_000
 REGISTER_PERIOD_MAX_MS = 60_000
 DELAY_LEVELS_DEFAULT = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -48,6 +49,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     docs/reference/broker-configuration.md says what each one does and when a change counts.
     """
 
+    allow_recall_when_broker_not_writeable: bool = True
+    append_topic_for_timer_delete_key: bool = False
     auto_create_subscription_group: bool = True
     auto_create_topic_enable: bool = True
     auto_delete_unused_stats: bool = True
@@ -82,6 +85,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     listen_port: int = 10_911
     lite_pull_message_enable: bool = True
     long_polling_enable: bool = True
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
     max_filter_message_size: int = 16_000
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
@@ -97,6 +101,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     rebalance_lock_max_live_time: int = field(
         name="rocketmq.broker.rebalance.lockMaxLiveTime", default=LIVE_MAX_MS_DEFAULT
     )
+    recall_message_enable: bool = False
     region_id: str = "DefaultRegion"
     register_broker_timeout_mills: int = 24_000
     register_name_server_period: int = 30_000
@@ -110,6 +115,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     short_polling_time_mills: int = 1_000
     slave_read_enable: bool = False
     start_accept_send_request_time_stamp: int = 0
+    timer_congest_num_each_slot: int = 2**31 - 1
+    timer_flush_interval_ms: int = 1_000
+    timer_max_delay_sec: int = 3 * 24 * 3600
+    timer_precision_ms: int = 1_000
+    timer_roll_window_slot: int = 2 * 24 * 3600
     timer_wheel_enable: bool = True
     trace_on: bool = True
     trace_topic_enable: bool = False
@@ -279,6 +289,7 @@ def _check_numbers(config: BrokerConfig) -> None:
             "defaultTopicQueueNums": config.default_topic_queue_nums,
             "flushConsumerOffsetInterval": config.flush_consumer_offset_interval,
             "flushDelayOffsetInterval": config.flush_delay_offset_interval,
+            "timerFlushIntervalMs": config.timer_flush_interval_ms,
             "maxTransferBytesOnMessageInDisk": config.max_transfer_bytes_on_message_in_disk,
             "maxTransferBytesOnMessageInMemory": config.max_transfer_bytes_on_message_in_memory,
             "maxTransferCountOnMessageInDisk": config.max_transfer_count_on_message_in_disk,
@@ -289,4 +300,9 @@ def _check_numbers(config: BrokerConfig) -> None:
             "shortPollingTimeMills": config.short_polling_time_mills,
         }
     )
+    if config.mapped_file_size_timer_log < TIMER_LOG_FILE_SIZE_MIN:
+        raise ConfigError(
+            f"mappedFileSizeTimerLog={config.mapped_file_size_timer_log}: "
+            f"expected {TIMER_LOG_FILE_SIZE_MIN} at least"
+        )
     check_water_marks(config.write_buffer_high_water_mark, config.write_buffer_low_water_mark)

@@ -31,16 +31,20 @@ from emberq.broker.handlers.locks import LockHandlers
 from emberq.broker.handlers.offsets import OffsetHandlers
 from emberq.broker.handlers.pull import PullHandlers
 from emberq.broker.handlers.queries import QueryHandlers
+from emberq.broker.handlers.recall import RecallHandler
 from emberq.broker.handlers.reset_offset import ResetOffsetHandlers
 from emberq.broker.handlers.scan_groups import ScanGroupHandlers
 from emberq.broker.handlers.scans import COLD_THREADS_MAX, ScanHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
+from emberq.broker.handlers.timers import TimerHandlers
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
 from emberq.broker.request_modes import RequestModes
 from emberq.broker.scan_starts import ScanStarts
 from emberq.broker.scan_turns import ScanTurns
+from emberq.broker.timed_delivery import TimedDelivery
+from emberq.broker.timed_messages import TimedMessages
 from emberq.broker.topic_routes import TopicRoutes
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import pack_host, pack_ip
@@ -49,6 +53,7 @@ from emberq.record.message_id import UniqueKeyGenerator
 
 def add_conversations(broker: BrokerParts) -> None:
     add_sending(broker)
+    add_timers(broker)
     add_receiving(broker)
     add_clients(broker)
     add_administration(broker)
@@ -58,7 +63,7 @@ def add_sending(broker: BrokerParts) -> None:
     """Messages, send-backs, delay levels."""
     config, ip, store, locks = broker.config(), broker.addresses.ip, broker.store, broker.locks
     delay_levels = parse_delay_levels(config.message_delay_level)
-    appender = Appender(store.put, delay_levels)
+    appender = Appender(store.put, delay_levels, _timed_messages(broker))
     SendHandler(
         settings=broker.settings,
         topics=broker.topics,
@@ -81,7 +86,25 @@ def add_sending(broker: BrokerParts) -> None:
         broker_ip=ip,
         statistics=broker.statistics,
     ).add_to(broker.registry)
+    RecallHandler(
+        settings=broker.settings,
+        topics=broker.topics,
+        store=store,
+        appender=appender,
+        statistics=broker.statistics,
+        now_ms=now_ms,
+    ).add_to(broker.registry)
     _add_delayed_delivery(broker, delay_levels)
+
+
+def _timed_messages(broker: BrokerParts) -> TimedMessages:
+    timers = broker.timers
+    if timers is None:
+        return TimedMessages(broker.config, None, broker.config().timer_precision_ms, now_ms)
+    wheel = timers.wheel
+    return TimedMessages(
+        broker.config, lambda slot_ms: wheel.slot(slot_ms).number, timers.precision_ms, now_ms
+    )
 
 
 def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
@@ -96,6 +119,24 @@ def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
     interval_s = broker.config().flush_delay_offset_interval / 1000
     changed = broker.persistence.add("delayOffset", file, snapshot, interval_s)
     delivery = DelayedDelivery(store, levels, offsets, broker.statistics, now_ms, changed)
+    broker.services.append(delivery.run)
+
+
+def add_timers(broker: BrokerParts) -> None:
+    """Messages that wait for a time of their own."""
+    timers, metrics, config = broker.timers, broker.timer_metrics, broker.config()
+    TimerHandlers(timers, metrics).add_to(broker.registry.limited(config.admin_wait_max_ms))
+    if timers is None:
+        return
+    interval_s = config.timer_flush_interval_ms / 1000
+    metrics.on_change(
+        broker.persistence.add(
+            "timer_metrics", broker.files.timer_metrics, metrics.table, interval_s
+        )
+    )
+    delivery = TimedDelivery(
+        broker.store, timers, metrics, broker.statistics, now_ms, flush_interval_s=interval_s
+    )
     broker.services.append(delivery.run)
 
 

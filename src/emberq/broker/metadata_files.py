@@ -15,6 +15,7 @@ from emberq.protocol.bodies.groups import GroupTable
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from emberq.protocol.bodies.request_mode import RequestModeTable
 from emberq.protocol.bodies.scans import ScanStartTable
+from emberq.protocol.bodies.timers import TimerMetricsTable
 from emberq.protocol.bodies.topics import TopicTable
 from emberq.protocol.fastjson import write_json, write_pretty_json
 from emberq.stored_file import backup_of, replace_file
@@ -97,6 +98,13 @@ class MetadataFile(Generic[T]):
         return write_pretty_json(table)
 
 
+class CompactFile(MetadataFile[T]):
+    """One that official brokers write without line breaks."""
+
+    def text(self, table: T) -> bytes:
+        return write_json(table)
+
+
 class TopicsFile(MetadataFile[TopicTable]):
     """Remembers the text of every topic: of ten thousand, one changes between two writes."""
 
@@ -137,4 +145,5 @@ class MetadataFiles:
         self.delay_offsets = MetadataFile(folder / "delayOffset.json", DelayOffsetTable)
         self.filters = MetadataFile(folder / "consumerFilter.json", FilterTable)
         self.request_modes = MetadataFile(folder / "messageRequestMode.json", RequestModeTable)
+        self.timer_metrics = CompactFile(folder / "timermetrics", TimerMetricsTable)
         self.scan_starts = MetadataFile(folder / "emberqScanStarts.json", ScanStartTable)

@@ -22,11 +22,13 @@ from emberq.broker.producers import Producers
 from emberq.broker.registration import Registration
 from emberq.broker.settings import Settings
 from emberq.broker.statistics.broker_statistics import BrokerStatistics
+from emberq.broker.timer_metrics import TimerMetrics
 from emberq.broker.topics import Topics
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.tls import TlsSettings, client_context
 from emberq.store.message_store import MessageStore
+from emberq.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,8 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     offsets: ConsumerOffsets
     held_pulls: HeldPulls
     delay_offsets: DelayOffsets
+    timers: TimerStore | None
+    timer_metrics: TimerMetrics
     statistics: BrokerStatistics
     registration: Registration
     registry: HandlerRegistry = field(default_factory=HandlerRegistry)
@@ -77,6 +81,7 @@ def broker_parts(
     settings: Settings,
     addresses: BrokerAddresses,
     store: MessageStore,
+    timers: TimerStore | None,
     persistence: Persistence,
     tls: TlsSettings,
     *,
@@ -148,6 +153,8 @@ def broker_parts(
         offsets=offsets,
         held_pulls=HeldPulls(),
         delay_offsets=DelayOffsets(files.delay_offsets.load(), now_ms()),
+        timers=timers,
+        timer_metrics=TimerMetrics(files.timer_metrics.load(), now_ms()),
         registration=registration,
     )
 

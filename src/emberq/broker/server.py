@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from emberq.broker.addresses import BrokerAddresses, announced_addresses
 from emberq.broker.clock import now_ms
-from emberq.broker.config import VIP_PORT_DISTANCE, LoadedConfig
+from emberq.broker.config import VIP_PORT_DISTANCE, BrokerConfig, LoadedConfig
 from emberq.broker.conversations import add_conversations
 from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.parts import BrokerParts, Service, broker_parts
@@ -21,6 +21,8 @@ from emberq.remoting.tls import ServerTls
 from emberq.store.message_store import MessageStore
 from emberq.store.recovery import Recovered
 from emberq.store.tag_codes import TagCodes
+from emberq.store.timers.timer_store import TimerStore
+from emberq.store.timers.times import usable_precision_ms
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +57,19 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
 
         settings = Settings(config, loaded.store, loaded.kept_properties)
         store, recovered = await running.enter_async_context(_open_store(settings, addresses))
+        timers = await asyncio.to_thread(_open_timers, config, store)
+        if timers is not None:
+            running.callback(timers.close)
         persistence = Persistence()
         running.push_async_callback(persistence.close)
         broker = broker_parts(
-            settings, addresses, store, persistence, loaded.tls, was_clean=recovered.was_clean
+            settings,
+            addresses,
+            store,
+            timers,
+            persistence,
+            loaded.tls,
+            was_clean=recovered.was_clean,
         )
         broker.services.append(lambda: _poll(store))
         add_conversations(broker)
@@ -112,6 +123,26 @@ async def _open_store(
     finally:
         store.dispatch_now()
         await asyncio.to_thread(store.close)
+
+
+def _open_timers(config: BrokerConfig, store: MessageStore) -> TimerStore | None:
+    """What waits for its time in an open store. May wait.
+
+    Raises:
+        StoreDamaged, OSError
+    """
+    if not config.timer_wheel_enable:
+        return None
+    timers = TimerStore(
+        store.disk,
+        store.config.root,
+        precision_ms=usable_precision_ms(config.timer_precision_ms),
+        file_size=config.mapped_file_size_timer_log,
+        roll_window=config.timer_roll_window_slot,
+    )
+    now = max(now_ms(), store.dispatcher.last_stored_at_ms)
+    timers.open(store.log.end, now, store.queue_offset_at_waiting)
+    return timers
 
 
 def _progress_log() -> Callable[[int, int], None]:

@@ -16,7 +16,9 @@ from emberq.stored_file import replace_file
 KEPT_UNTIL_RESTART = (
     *("bind_address", "broker_cluster_name", "broker_config_path", "broker_id", "broker_ip1"),
     *("broker_ip2", "broker_name", "broker_role", "ha_listen_port", "listen_port"),
-    *("message_delay_level", "rocketmq_home"),
+    *("mapped_file_size_timer_log", "message_delay_level", "rocketmq_home"),
+    *("timer_flush_interval_ms", "timer_precision_ms", "timer_roll_window_slot"),
+    "timer_wheel_enable",
     *("server_channel_max_idle_time_seconds", "server_socket_backlog"),
     *("write_buffer_high_water_mark", "write_buffer_low_water_mark"),
 )

@@ -7,6 +7,8 @@ from msgspec import Struct
 from emberq.errors import ProtocolError
 
 _VERSION = "v1"
+_PARTS_COUNT = 5  # more of them do no harm
+NO_TIME = -1
 _TIME_DIGITS_MAX = 18  # the largest numbers that fit in 64 bits whatever their digits
 
 
@@ -31,14 +33,14 @@ class RecallHandle(Struct, frozen=True, kw_only=True):
             parts = b64decode(padded, altchars="-_", validate=True).decode().split(" ")
         except ValueError:
             raise ProtocolError("the recall handle is not Base64 text") from None
-        if len(parts) != 5 or parts[0] != _VERSION:
+        if len(parts) < _PARTS_COUNT or parts[0] != _VERSION:
             raise ProtocolError("the recall handle has another form than `v1 topic broker time id`")
-        _, topic, broker_name, time, message_id = parts
-        if not (time.isascii() and time.isdigit() and len(time) <= _TIME_DIGITS_MAX):
-            raise ProtocolError(f"the recall handle's time is not a number: {time[:32]!r}")
+        _, topic, broker_name, time, message_id = parts[:_PARTS_COUNT]
+        is_number = time.isascii() and time.isdigit() and len(time) <= _TIME_DIGITS_MAX
         return cls(
             topic=topic,
             broker_name=broker_name,
-            deliver_at_ms=int(time),
+            # Official brokers take a time that they cannot read for one that is over.
+            deliver_at_ms=int(time) if is_number else NO_TIME,
             message_id=message_id,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from emberq.errors import StoreError, StoreFailed
 from emberq.kernel.queue_entries import EntryFilter
+from emberq.record.decode import decode_record
 from emberq.record.host import PackedHost
 from emberq.record.layout import BytesLike
 from emberq.store.admission import Admission
@@ -67,7 +68,7 @@ class MessageStore:
         tag_codes: TagCodes | None = None,
     ) -> None:
         self.config = config
-        self._disk = disk or RealDisk()
+        self._disk = self.disk = disk or RealDisk()
         self._now_ms = now_ms
         self._tag_codes = tag_codes or TagCodes()
         self._admission = self.admission = Admission()
@@ -342,6 +343,11 @@ class MessageStore:
     def record_at_waiting(self, log_offset: int) -> bytes | None:
         """The same in a thread; None: no intact record begins here."""
         return self._lookup_waiting.record_at(log_offset)
+
+    def queue_offset_at_waiting(self, log_offset: int) -> int | None:
+        """Which queue offset the message at a log offset has; None: there is none. May wait."""
+        content = self.record_at_waiting(log_offset)
+        return None if content is None else decode_record(content).queue_offset
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self.queues.get(topic, queue_id)

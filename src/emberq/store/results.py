@@ -19,6 +19,8 @@ class PutStatus(Enum):
     MESSAGE_ILLEGAL = auto()
     PROPERTIES_SIZE_EXCEEDED = auto()
     OS_PAGE_CACHE_BUSY = auto()
+    WHEEL_TIMER_MSG_ILLEGAL = auto()
+    WHEEL_TIMER_FLOW_CONTROL = auto()
     WHEEL_TIMER_NOT_ENABLE = auto()
     UNKNOWN_ERROR = auto()
 

@@ -22,7 +22,7 @@ NEAR_NOW_MS = 4 * 3600 * 1000
 LONGEST_DELAY_MS = 600_000
 CLOCK_STEP_S = 0.005
 
-PLACEHOLDER = re.compile(r"\{(now|offset|id|time|port|peer|home)( [\w-]+)?([+-]\d+)?\}")
+PLACEHOLDER = re.compile(r"\{(now|offset|id|handle|time|port|peer|home)( [\w-]+)?([+-]\d+)?\}")
 LONG_RUN = re.compile(r"(\w)\1{299,}")
 SHORTENED_RUN = re.compile(r"\{repeat (\w) (\d+)\}")
 OFFSET_ID = re.compile(r"7F000001[0-9A-F]{24}")
@@ -136,6 +136,7 @@ class Conversation:
     home: Path
     connections: dict[str, BrokerConnection] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
+    handles: dict[str, str] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
     calls: dict[str, tuple[str, int]] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
@@ -185,8 +186,8 @@ class Conversation:
                 return str(self.times[name] + shift)
             case "offset":
                 return str(int(self.kept[name][16:32], 16) + shift)
-            case "id":
-                return self.kept[name]
+            case "id" | "handle":
+                return (self.kept if kind == "id" else self.handles)[name]
             case "peer":
                 return f"127.0.0.1:{self.connection(name).local_port}"
             case _:

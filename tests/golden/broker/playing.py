@@ -111,4 +111,7 @@ def _shape_and_keep(step: Seen, answer: Answer | None, talk: Conversation) -> Se
         return None
     if "keep" in step and (position := log_position(answer)):
         talk.kept[step["keep"]] = position
+    handle = answer.header.get("extFields", {}).get("recallHandle")
+    if "keep" in step and handle:
+        talk.handles[step["keep"]] = handle
     return shaped(answer, talk)

@@ -13,6 +13,7 @@ from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.settings import Settings
+from emberq.broker.timed_messages import TimedMessages
 from emberq.broker.topics import Topics
 from emberq.errors import RequestRejected
 from emberq.protocol.codes import RequestCode
@@ -94,7 +95,11 @@ class Sending:
         self.statistics = Counted()
         self.peer = Peer()
         self.ordered_groups: set[str] = set()
-        self.appender = Appender(store.put, parse_delay_levels(config.message_delay_level))
+        self.appender = Appender(
+            store.put,
+            parse_delay_levels(config.message_delay_level),
+            TimedMessages(lambda: self.settings.config, None, 1_000, clock),
+        )
         self.keys_made = 0
         self.registry = HandlerRegistry()
         self.handler = SendHandler(

@@ -11,6 +11,7 @@ from emberq.broker.appending import (
     is_wait_wanted,
     refusal,
 )
+from emberq.broker.config import BrokerConfig
 from emberq.errors import ProtocolError
 from emberq.record.properties import decode_properties
 from emberq.store.consume_queue import ENTRY
@@ -148,6 +149,8 @@ USAGE = DiskUsage(
     ],
 )
 def test_refusals_have_the_official_words(status: PutStatus, code: int, remark: str) -> None:
-    error = refusal(status, {"a": "b"}, body_size_max=100, disk_usage=lambda: USAGE)
+    error = refusal(
+        status, {"a": "b"}, config=BrokerConfig(), body_size_max=100, disk_usage=lambda: USAGE
+    )
 
     assert (error.code, error.remark, error.fields) == (code, remark, {"a": "b"})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from emberq.broker.appending import Appender, OutgoingMessage
+from emberq.broker.config import BrokerConfig
 from emberq.broker.delay_levels import DelayLevels
 from emberq.broker.delay_offsets import DelayOffsets
 from emberq.broker.delayed_delivery import (
@@ -17,6 +18,7 @@ from emberq.broker.delayed_delivery import (
     SLEEP_MAX_MS,
     DelayedDelivery,
 )
+from emberq.broker.timed_messages import TimedMessages
 from emberq.model.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.record import Record
@@ -40,7 +42,7 @@ class Delivering:
         self.offsets = offsets
         self.statistics = Counted()
         self.changes = 0
-        self.appender = Appender(store.put, LEVELS)
+        self.appender = Appender(store.put, LEVELS, TimedMessages(BrokerConfig, None, 1_000, clock))
         self.service = DelayedDelivery(
             store, LEVELS, offsets, self.statistics, clock, self._changed
         )

@@ -50,12 +50,14 @@ class RuntimeHandlers:
         statistics: BrokerStatistics,
         store_facts: Callable[[], StoreFacts],
         delay_levels: Callable[[], dict[int, tuple[int, int]]],
+        timer_figures: Callable[[], dict[str, str]],
         config: Callable[[], BrokerConfig],
         now_ms: Callable[[], int],
     ) -> None:
         self._statistics = statistics
         self._store_facts = store_facts
         self._delay_levels = delay_levels
+        self._timer_figures = timer_figures
         self._config = config
         self._now_ms = now_ms
         self._started_at_ms = now_ms()
@@ -117,11 +119,7 @@ class RuntimeHandlers:
             "EndTransactionThreadPoolQueueCapacity": "100000",
             "pageCacheLockTimeMills": "0",
             "remainTransientStoreBufferNumbs": str(NO_BUFFER_POOL),
-            "timerCongestNum": "0",
-            "timerDequeueTps": "0.0",
-            "timerEnqueueTps": "0.0",
-            "timerOffsetBehind": "0",
-            "timerReadBehind": "0",
+            **self._timer_figures(),
         }
         for name, capacity in QUEUE_CAPACITIES.items():
             table[f"{name}Capacity"] = str(capacity)

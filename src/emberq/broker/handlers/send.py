@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from emberq.broker.appending import (
     STORED_CODES,
     TIMER_PROPERTIES,
+    Appended,
     Appender,
     OutgoingMessage,
     PutCounter,
@@ -39,6 +40,7 @@ from emberq.errors import RequestRejected
 from emberq.model.system_topics import RETRY_PREFIX, dead_letter_topic
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, Command, answer
+from emberq.protocol.recall_handle import RecallHandle
 from emberq.record.host import PackedHost
 from emberq.record.properties import parse_properties
 from emberq.record.property_names import (
@@ -245,12 +247,26 @@ class SendHandler:
         if result.status is not _STORED:
             raise self._refusal(result.status)
         self._count_put(appended.topic, appended.queue_id, 1, appended.size)
+        handle = self._recall_handle(message, appended, unique_key)
         if self._is_sync_flush and is_wait_wanted(properties):
-            self._hold(command, connection, result, queue_id, unique_key)
+            self._hold(command, connection, result, queue_id, unique_key, handle)
             return None
         return self._answers.stored(
-            command, 0, queue_id, result.queue_offset, result.log_offset, unique_key
+            command, 0, queue_id, result.queue_offset, result.log_offset, unique_key, handle
         )
+
+    def _recall_handle(
+        self, message: OutgoingMessage, appended: Appended, unique_key: str
+    ) -> str | None:
+        """With what a message that waits can be taken back; None for others."""
+        if appended.timer_slot_ms is None or message.topic.startswith(RETRY_PREFIX):
+            return None
+        return RecallHandle(
+            topic=message.topic,
+            broker_name=self._settings.config.broker_name,
+            deliver_at_ms=appended.timer_slot_ms + 1,
+            message_id=unique_key,
+        ).encode()
 
     def _give_up_if_due(
         self, message: OutgoingMessage, fields: Mapping[str, str], version: int
@@ -318,6 +334,7 @@ class SendHandler:
         result: PutResult,
         queue_id: int,
         unique_key: str,
+        handle: str | None = None,
     ) -> None:
         """Answer when the message is durable, or will not be in time."""
         answers = self._answers
@@ -327,7 +344,7 @@ class SendHandler:
             if code is None:
                 return self._failed(command, status)
             return answers.stored(
-                command, code, queue_id, result.queue_offset, result.log_offset, unique_key
+                command, code, queue_id, result.queue_offset, result.log_offset, unique_key, handle
             )
 
         self._held.hold(command, connection, result.end_offset, frame)
@@ -345,6 +362,7 @@ class SendHandler:
         return refusal(
             status,
             self._answers.fields,
+            config=self._settings.config,
             body_size_max=self._settings.store.max_message_size,
             disk_usage=self._store.disk_usage,
         )

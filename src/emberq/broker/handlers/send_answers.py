@@ -36,9 +36,11 @@ class SendAnswers:
         queue_offset: int,
         log_offset: int,
         unique_key: str,
+        recall_handle: str | None = None,
     ) -> bytes:
         """The answer to a single message that is in the log."""
-        if self._is_plain and request.encoding is _JSON and unique_key.isalnum():
+        is_plain = self._is_plain and recall_handle is None
+        if is_plain and request.encoding is _JSON and unique_key.isalnum():
             header = (
                 f'{{"code":{code},"extFields":{{"queueId":"{queue_id}",'
                 f'"transactionId":"{unique_key}","msgId":"{self._id_host}{log_offset:016X}'
@@ -47,7 +49,9 @@ class SendAnswers:
             size = len(header)
             return _PREFIX.pack(4 + size, size) + header
         message_id = f"{self._id_host}{log_offset:016X}"
-        return self._generic(request, code, queue_id, queue_offset, message_id, unique_key)
+        return self._generic(
+            request, code, queue_id, queue_offset, message_id, unique_key, recall_handle
+        )
 
     def batch_stored(
         self,
@@ -83,8 +87,11 @@ class SendAnswers:
         queue_offset: int,
         message_id: str,
         unique_key: str | None,
+        recall_handle: str | None = None,
     ) -> bytes:
         fields = {"queueId": str(queue_id)}
+        if recall_handle is not None:
+            fields["recallHandle"] = recall_handle
         if unique_key is not None:
             fields["transactionId"] = unique_key
         fields |= {"msgId": message_id, **self.fields, "queueOffset": str(queue_offset)}

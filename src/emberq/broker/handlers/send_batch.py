@@ -95,6 +95,4 @@ def _refused_status(properties: dict[str, str], system_flag: int) -> PutStatus |
         return PutStatus.MESSAGE_ILLEGAL
     if delay_level(properties) > 0 or system_flag & TRANSACTION_MASK:
         return PutStatus.MESSAGE_ILLEGAL
-    if is_timer(properties):
-        return PutStatus.WHEEL_TIMER_NOT_ENABLE
-    return None
+    return PutStatus.MESSAGE_ILLEGAL if is_timer(properties) else None

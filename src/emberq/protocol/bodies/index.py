@@ -73,6 +73,7 @@ _BODIES: Final[dict[int, tuple[str | None, str | None]]] = {
     RequestCode.UNLOCK_BATCH_MQ: ("locks:QueueLocks", None),
     RequestCode.GET_ALL_CONSUMER_OFFSET: (None, "offsets:ConsumerOffsetTable"),
     RequestCode.GET_ALL_DELAY_OFFSET: (None, "offsets:DelayOffsetTable"),
+    RequestCode.GET_TIMER_METRICS: (None, "timers:TimerMetricsTable"),
     RequestCode.CHECK_CLIENT_CONFIG: ("groups:ClientCheck", None),
     RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: (None, "auth:PlainAcl"),
     RequestCode.GET_TIMER_METRICS: (None, "ha:TimerMetrics"),

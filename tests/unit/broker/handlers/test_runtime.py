@@ -11,7 +11,9 @@ from emberq.broker.handlers.runtime import (
     ratio_text,
     size_text,
 )
+from emberq.broker.handlers.timers import timer_figures
 from emberq.broker.statistics.broker_statistics import BrokerStatistics
+from emberq.broker.timer_metrics import TimerMetrics
 from emberq.protocol.codes import RequestCode
 from emberq.remoting.registry import HandlerRegistry
 from emberq.store.disk_space import DiskUsage
@@ -63,6 +65,7 @@ async def runtime(statistics: BrokerStatistics, **config: int) -> dict[str, str]
         statistics=statistics,
         store_facts=lambda: FACTS,
         delay_levels=lambda: {1: (5, 9)},
+        timer_figures=lambda: timer_figures(None, TimerMetrics(), 0, 0),
         config=lambda: BrokerConfig(**config),  # type: ignore[arg-type]  # numbers only
         now_ms=lambda: 90_061_000,
     ).add_to(registry)

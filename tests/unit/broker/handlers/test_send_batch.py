@@ -123,7 +123,7 @@ def test_a_multi_tag_topic_marks_them(broker: Sending) -> None:
         ({}, 0x80, 13),
         ({}, 0x4, 13),
         ({}, 0x8, 13),
-        ({"TIMER_DELAY_MS": "1"}, 0, 1),
+        ({"TIMER_DELAY_MS": "1"}, 0, 13),
     ],
 )
 def test_what_a_batch_cannot_ask_for_is_refused(

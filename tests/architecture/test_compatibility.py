@@ -27,6 +27,8 @@ SENT = {
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
     RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+    RequestCode.CHECK_TRANSACTION_STATE,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
 }
 # Requests that only EmberQ knows.
 OWN = set(EmberqCode)

@@ -8,10 +8,12 @@ from tools.broker_scenarios import (
     offsets,
     pulling,
     querying,
+    replying,
     retrying,
     sending,
     statistics,
     timing,
+    transactions,
     waiting,
 )
 from tools.broker_scenarios.steps import Scenario
@@ -29,4 +31,6 @@ AREAS: dict[str, tuple[Scenario, ...]] = {
     "admin": administration.SCENARIOS,
     "statistics": statistics.SCENARIOS,
     "timer": timing.SCENARIOS,
+    "transaction": transactions.SCENARIOS,
+    "reply": replying.SCENARIOS,
 }

@@ -134,6 +134,22 @@ class Appender:
                 if placed is not None:
                     slot_ms, properties = placed, _timed(message, placed)
                     topic, queue_id = TIMER_TOPIC, 0
+        return self._stored(message, topic, queue_id, properties, slot_ms)
+
+    def put_as_it_is(self, message: OutgoingMessage) -> Appended:
+        """Store a message where it says, whatever else it asks for: half of a transaction."""
+        if is_inner_batch(message.properties, message.system_flag):
+            return _refused(message, PutStatus.MESSAGE_ILLEGAL, "an inner batch")
+        return self._stored(message, message.topic, message.queue_id, message.properties)
+
+    def _stored(
+        self,
+        message: OutgoingMessage,
+        topic: str,
+        queue_id: int,
+        properties: dict[str, str],
+        slot_ms: int | None = None,
+    ) -> Appended:
         try:
             encoded = encode_properties(properties)
         except RecordError as error:

@@ -115,6 +115,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     short_polling_time_mills: int = 1_000
     slave_read_enable: bool = False
     start_accept_send_request_time_stamp: int = 0
+    store_reply_message_enable: bool = True
     timer_congest_num_each_slot: int = 2**31 - 1
     timer_flush_interval_ms: int = 1_000
     timer_max_delay_sec: int = 3 * 24 * 3600
@@ -123,6 +124,11 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     timer_wheel_enable: bool = True
     trace_on: bool = True
     trace_topic_enable: bool = False
+    transaction_check_interval: int = 30_000
+    transaction_check_max: int = 15
+    transaction_metric_flush_interval: int = 10_000
+    transaction_op_msg_max_size: int = 4096
+    transaction_time_out: int = 6_000
     travel_cq_file_num_when_get_message: int = 1
     use_server_side_reset_offset: bool = True
     wait_time_mills_in_admin_broker_queue: int = 5_000
@@ -155,6 +161,13 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         if not self.broker_fast_failure_enable:
             return None
         return float(self.wait_time_mills_in_send_queue)
+
+    @property
+    def transaction_wait_max_ms(self) -> float | None:
+        """How long the end of a transaction may wait for its turn; None: for ever."""
+        if not self.broker_fast_failure_enable:
+            return None
+        return float(self.wait_time_mills_in_transaction_queue)
 
     @property
     def admin_wait_max_ms(self) -> float | None:
@@ -298,6 +311,10 @@ def _check_numbers(config: BrokerConfig) -> None:
             "serverChannelMaxIdleTimeSeconds": config.server_channel_max_idle_time_seconds,
             "serverSocketBacklog": config.server_socket_backlog,
             "shortPollingTimeMills": config.short_polling_time_mills,
+            "transactionCheckInterval": config.transaction_check_interval,
+            "transactionMetricFlushInterval": config.transaction_metric_flush_interval,
+            "transactionOpMsgMaxSize": config.transaction_op_msg_max_size,
+            "transactionTimeOut": config.transaction_time_out,
         }
     )
     if config.mapped_file_size_timer_log < TIMER_LOG_FILE_SIZE_MIN:

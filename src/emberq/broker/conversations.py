@@ -37,7 +37,10 @@ from emberq.broker.handlers.scan_groups import ScanGroupHandlers
 from emberq.broker.handlers.scans import COLD_THREADS_MAX, ScanHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
+from emberq.broker.handlers.send_reply import SendReplyHandler
+from emberq.broker.handlers.send_targets import SendTargets
 from emberq.broker.handlers.timers import TimerHandlers
+from emberq.broker.handlers.transactions import TransactionHandlers
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
 from emberq.broker.request_modes import RequestModes
@@ -46,8 +49,11 @@ from emberq.broker.scan_turns import ScanTurns
 from emberq.broker.timed_delivery import TimedDelivery
 from emberq.broker.timed_messages import TimedMessages
 from emberq.broker.topic_routes import TopicRoutes
+from emberq.broker.transactions.checks import TransactionChecks
+from emberq.broker.transactions.counts import TransactionCounts
+from emberq.broker.transactions.half_queue import HalfQueue
 from emberq.protocol.bodies.offsets import DelayOffsetTable
-from emberq.record.host import pack_host, pack_ip
+from emberq.record.host import PackedHost, pack_host, pack_ip
 from emberq.record.message_id import UniqueKeyGenerator
 
 
@@ -60,17 +66,20 @@ def add_conversations(broker: BrokerParts) -> None:
 
 
 def add_sending(broker: BrokerParts) -> None:
-    """Messages, send-backs, delay levels."""
+    """Messages, send-backs, delay levels, transactions, replies."""
     config, ip, store, locks = broker.config(), broker.addresses.ip, broker.store, broker.locks
     delay_levels = parse_delay_levels(config.message_delay_level)
     appender = Appender(store.put, delay_levels, _timed_messages(broker))
+    store_host = pack_host(ip, broker.addresses.port)
+    halves = _add_transactions(broker, appender, store_host)
     SendHandler(
         settings=broker.settings,
         topics=broker.topics,
         groups=broker.groups,
         store=store,
-        store_host=pack_host(ip, broker.addresses.port),
+        store_host=store_host,
         appender=appender,
+        halves=halves,
         broker_ip=ip,
         statistics=broker.statistics,
         has_order_locks=lambda group: locks.has_locks(group, steady_ms()),
@@ -85,6 +94,16 @@ def add_sending(broker: BrokerParts) -> None:
         appender=appender,
         broker_ip=ip,
         statistics=broker.statistics,
+    ).add_to(broker.registry)
+    SendReplyHandler(
+        settings=broker.settings,
+        targets=SendTargets(broker.settings, broker.topics, ip, now_ms),
+        producers=broker.producers,
+        store=store,
+        store_host=store_host,
+        appender=appender,
+        statistics=broker.statistics,
+        now_ms=now_ms,
     ).add_to(broker.registry)
     RecallHandler(
         settings=broker.settings,
@@ -105,6 +124,46 @@ def _timed_messages(broker: BrokerParts) -> TimedMessages:
     return TimedMessages(
         broker.config, lambda slot_ms: wheel.slot(slot_ms).number, timers.precision_ms, now_ms
     )
+
+
+def _add_transactions(broker: BrokerParts, appender: Appender, store_host: PackedHost) -> HalfQueue:
+    """Half messages, their ends, and the rounds of checks."""
+    store, file = broker.store, broker.files.transaction_counts
+    counts = TransactionCounts(now_ms, file.load())
+    interval_s = broker.config().transaction_metric_flush_interval / 1000
+    counts.on_change(broker.persistence.add("transactionMetrics", file, counts.table, interval_s))
+    halves = HalfQueue(
+        store,
+        appender,
+        broker.offsets,
+        counts,
+        broker.statistics,
+        broker_host=store_host,
+        operation_size_max=lambda: broker.config().transaction_op_msg_max_size,
+        now_ms=now_ms,
+        schedule=asyncio.get_running_loop().call_soon,
+    )
+    checks = TransactionChecks(
+        store,
+        halves,
+        broker.producers,
+        broker.topics,
+        config=broker.config,
+        kept_hours=lambda: broker.settings.store.file_reserved_time,
+        store_host=store_host,
+        now_ms=now_ms,
+    )
+    cold_reads = ColdReads()
+    TransactionHandlers(
+        settings=broker.settings,
+        store=store,
+        halves=halves,
+        cold_reads=cold_reads,
+        now_ms=now_ms,
+    ).add_to(broker.registry)
+    broker.services.append(checks.run)
+    broker.endings.append(cold_reads.close)
+    return halves
 
 
 def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from emberq.broker.transactions.counts import TransactionCountTable
 from emberq.errors import ProtocolError, StoreDamaged
 from emberq.model.topic import TopicConfig
 from emberq.protocol.bodies.codec import decode_body
@@ -147,3 +148,4 @@ class MetadataFiles:
         self.request_modes = MetadataFile(folder / "messageRequestMode.json", RequestModeTable)
         self.timer_metrics = CompactFile(folder / "timermetrics", TimerMetricsTable)
         self.scan_starts = MetadataFile(folder / "emberqScanStarts.json", ScanStartTable)
+        self.transaction_counts = MetadataFile(folder / "transactionMetrics", TransactionCountTable)

@@ -55,6 +55,8 @@ FORBIDDEN_TO_SEND = frozenset(
 
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 TOOLS_GROUP = "TOOLS_CONSUMER"
+# Its offsets say how far half messages are settled.
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 # They exist on every broker before anybody asks for them.
 BUILT_IN_GROUPS = (
     TOOLS_GROUP,
@@ -64,7 +66,7 @@ BUILT_IN_GROUPS = (
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 
 

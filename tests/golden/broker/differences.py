@@ -11,7 +11,7 @@ NOT_OFFERED = "not offered, so answered as a code that nobody knows"
 # RocksDB, static topics, replication, limits on cold reads, users,
 # pop and lite topics.
 CODES_NOT_OFFERED = (
-    *(323, 354, 355, 513, 905, 906, 908, 2001, 2002, 2003, 2004),
+    *(354, 355, 513, 905, 906, 908, 2001, 2002, 2003, 2004),
     *(3001, 3005, 5001, 200055, 200056, 200070, 200074),
 )
 REFUSED_VALUE = "a value that cannot be read is refused, not passed over"
@@ -24,6 +24,11 @@ _EMPTY = "a message without a body is a message; an empty batch is illegal"
 _BITS = "a send that says of itself that it is half of a transaction is delivered all the same"
 
 _MARKER = "an empty property is not stored; no reader can tell"
+_DELAYED_HALF = "a half message waits as one; its delay counts when it is committed"
+_ENDED_ONCE = "the first end of a transaction counts, later ones change nothing"
+_PLAIN_RESUMED = "what is no half message is not made one"
+_COPY_FLAG = "copies of a half message keep its flag"
+_NOT_ASKED = "putting a half message back is not counted as a question"
 
 # Area → scenario → step → why. A step named here must differ.
 ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
@@ -86,6 +91,14 @@ ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
         "recalled": {"markers in the timer's topic": _MARKER},
         "recalls refused": {"without a handle": "a missing field is named"},
         "recall with topics": {"marker in the timer's topic": _MARKER},
+    },
+    "transaction": {
+        "half messages with delay": dict.fromkeys(("half topic", "schedule topic"), _DELAYED_HALF),
+        "ended twice": dict.fromkeys(("a last message", "all that consumers see"), _ENDED_ONCE),
+        "resuming": dict.fromkeys(("a plain message", "half topic after it"), _PLAIN_RESUMED),
+        "flags of copies": {"the copy": _COPY_FLAG},
+        "immunity": {"put back": _NOT_ASKED},
+        "immunity ends": {"the broker asks later": _NOT_ASKED},
     },
     "statistics": {
         "consume progress": {

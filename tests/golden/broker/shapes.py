@@ -33,7 +33,10 @@ def shaped(frame: Answer, talk: Conversation) -> dict[str, Any]:
 def _shaped_field(name: str, value: str, talk: Conversation) -> str:
     if name == "recallHandle":  # the time in it differs from run to run
         value = base64.urlsafe_b64decode(value).decode()
-    return talk.normalise(value)
+    text = talk.normalise(value)
+    if name == "properties":  # of a pushed reply: in the order of a hash table
+        return "".join(f"{item}\x02" for item in sorted(filter(None, text.split("\x02"))))
+    return text
 
 
 def shaped_body(body: bytes, talk: Conversation) -> dict[str, Any]:

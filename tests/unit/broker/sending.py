@@ -12,9 +12,12 @@ from emberq.broker.config import BrokerConfig
 from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.send import SendHandler
+from emberq.broker.offsets import ConsumerOffsets
 from emberq.broker.settings import Settings
 from emberq.broker.timed_messages import TimedMessages
 from emberq.broker.topics import Topics
+from emberq.broker.transactions.counts import TransactionCounts
+from emberq.broker.transactions.half_queue import HalfQueue
 from emberq.errors import RequestRejected
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, answer, new_request
@@ -100,6 +103,9 @@ class Sending:
             parse_delay_levels(config.message_delay_level),
             TimedMessages(lambda: self.settings.config, None, 1_000, clock),
         )
+        self.offsets = ConsumerOffsets(clock)
+        self.counts = TransactionCounts(clock)
+        self.halves = self.new_half_queue()
         self.keys_made = 0
         self.registry = HandlerRegistry()
         self.handler = SendHandler(
@@ -109,6 +115,7 @@ class Sending:
             store=store,
             store_host=HOST,
             appender=self.appender,
+            halves=self.halves,
             broker_ip=BROKER_IP,
             statistics=self.statistics,
             has_order_locks=self.ordered_groups.__contains__,
@@ -116,6 +123,19 @@ class Sending:
             now_ms=clock,
         )
         self.handler.add_to(self.registry)
+
+    def new_half_queue(self) -> HalfQueue:
+        """As a broker makes one when it starts on this store."""
+        return HalfQueue(
+            self.store,
+            self.appender,
+            self.offsets,
+            self.counts,
+            self.statistics,
+            broker_host=HOST,
+            operation_size_max=lambda: self.settings.config.transaction_op_msg_max_size,
+            now_ms=self.clock,
+        )
 
     def _new_key(self) -> str:
         self.keys_made += 1

@@ -36,6 +36,8 @@ from emberq.broker.held_sends import HeldSends
 from emberq.broker.retries import DEAD_LETTER_QUEUE_COUNT, retry_limit
 from emberq.broker.settings import Settings
 from emberq.broker.topics import Topics
+from emberq.broker.transactions.half_messages import is_half
+from emberq.broker.transactions.half_queue import HalfQueue
 from emberq.errors import RequestRejected
 from emberq.model.system_topics import RETRY_PREFIX, dead_letter_topic
 from emberq.protocol.codes import RequestCode, ResponseCode
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from emberq.remoting.connection import Connection
 
 REJECTED_REMARK = "[REJECTREQUEST]system busy, start flow control for a while"
+TOO_MANY_HALVES_REMARK = "[OVERLOAD]too many transactions wait for their end"
 
 # Properties that a broker looks at or writes itself: a message with one goes the long way.
 _UNUSUAL_PROPERTIES = TIMER_PROPERTIES | {
@@ -99,6 +102,7 @@ class SendHandler:
         store: MessageStore,
         store_host: PackedHost,
         appender: Appender,
+        halves: HalfQueue,
         broker_ip: str,
         statistics: PutCounter,
         has_order_locks: Callable[[str], bool],
@@ -113,6 +117,7 @@ class SendHandler:
         self._admission = store.admission
         self._put = store.put
         self._appender = appender
+        self._halves = halves
         self._broker_ip = broker_ip
         self._count_put = statistics.count_put
         self._count_put_failed = statistics.count_put_failed
@@ -241,8 +246,10 @@ class SendHandler:
         if unique_key is None:
             unique_key = properties[UNIQUE_KEY] = self._new_unique_key()
         properties.update(self._properties)
-        self._refuse_half(message)
-        appended = self._appender.put(message)
+        if self._is_half(message):
+            appended = self._halves.put(message)
+        else:
+            appended = self._appender.put(message)
         result = appended.result
         if result.status is not _STORED:
             raise self._refusal(result.status)
@@ -288,18 +295,27 @@ class SendHandler:
             message.properties[DELAY] = _DEAD_LETTER_DELAY
             self._topics.create_if_absent(message.topic, DEAD_LETTER_QUEUE_COUNT)
 
-    def _refuse_half(self, message: OutgoingMessage) -> None:
-        """Transactions come later; until then as if the configuration forbade them."""
+    def _is_half(self, message: OutgoingMessage) -> bool:
+        """Whether a message is to be stored out of sight.
+
+        Raises:
+            RequestRejected: it is, and may not be.
+            ProtocolError: its delay, which counts when it is committed, is no number.
+        """
         properties = message.properties
-        if properties.get(TRANSACTION_PREPARED, "").lower() != "true":
-            return
-        if message.reconsume_times > 0 and delay_level(properties) > 0:
-            return  # a consumer before 4.6.1 sends back a message that was one
-        raise RequestRejected(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{self._broker_ip}] sending transaction message is forbidden",
-            self._answers.fields,
-        )
+        if not is_half(properties):
+            return False
+        if delay_level(properties) > 0 and message.reconsume_times > 0:
+            return False  # a consumer before 4.6.1 sends back a message that was one
+        if self._settings.config.reject_transaction_message:
+            raise RequestRejected(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._broker_ip}] sending transaction message is forbidden",
+                self._answers.fields,
+            )
+        if self._halves.is_full:
+            raise RequestRejected(ResponseCode.SYSTEM_BUSY, TOO_MANY_HALVES_REMARK)
+        return True
 
     def _send_batch(
         self, command: Command, connection: "Connection", target: Target, queue_id: int

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from emberq.broker.transactions import half_ledger
 from emberq.errors import ProtocolError
 from emberq.model.system_topics import FORBIDDEN_TO_SEND
 from emberq.model.topic import TopicConfig, TopicFilterType
@@ -360,13 +361,44 @@ def test_timers_are_refused_for_now(broker: Sending, name: str) -> None:
     assert response.remark == "accurate timer message is not enabled, timerWheelEnable is false"
 
 
-def test_half_messages_are_refused_for_now(broker: Sending) -> None:
-    for text in ("true", "TRUE"):
-        response = broker.send(properties={"TRAN_MSG": text}, system_flag=4)
-        assert (response.code, response.fields) == (16, REGION_FIELDS)
-        assert response.remark == ("the broker[10.1.2.3] sending transaction message is forbidden")
-    assert broker.send(properties={"TRAN_MSG": "false"}).code == 0
-    assert broker.send(properties={"TRAN_MSG": "true", "DELAY": "1"}, j="1").code == 0
+def test_half_messages_are_stored_out_of_sight(broker: Sending) -> None:
+    for number, text in enumerate(("true", "TRUE")):
+        response = broker.send(
+            properties={"TRAN_MSG": text, "PGROUP": "PG"}, system_flag=4, queue_id=3
+        )
+        assert broker.record_of(response).topic == "RMQ_SYS_TRANS_HALF_TOPIC"
+        assert response.fields is not None
+        assert response.fields["queueId"] == "3"
+        assert response.fields["queueOffset"] == str(number)
+
+
+def test_what_only_looks_like_a_half_message_is_none(broker: Sending) -> None:
+    for properties, attempts in (
+        ({"TRAN_MSG": "false"}, "0"),
+        ({"TRAN_MSG": "true", "DELAY": "1"}, "1"),  # sent back by an old consumer
+    ):
+        response = broker.send(properties=properties, j=attempts)
+        assert broker.record_of(response).topic != "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+def test_half_messages_may_be_forbidden(broker: Sending) -> None:
+    broker.configure(reject_transaction_message=True)
+
+    response = broker.send(properties={"TRAN_MSG": "true"}, system_flag=4)
+
+    assert (response.code, response.fields) == (16, REGION_FIELDS)
+    assert response.remark == "the broker[10.1.2.3] sending transaction message is forbidden"
+
+
+def test_too_many_open_half_messages_are_an_overload(
+    broker: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(half_ledger, "WINDOW_MAX", 1)
+    half = {"TRAN_MSG": "true", "PGROUP": "PG"}
+
+    assert broker.send(properties=half).code == 0
+    assert broker.send(properties=half).code == 2
+    assert broker.send().code == 0
 
 
 # Messages that consumers send again

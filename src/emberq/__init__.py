@@ -44,6 +44,7 @@ __all__ = [
     "SendStatus",
     "Sending",
     "SuspendQueue",
+    "TopicLogHandler",
     "Transaction",
     "__version__",
 ]
@@ -53,6 +54,7 @@ _BLOCKING = {
     "Producer": "emberq.client.blocking.client",
     "PullConsumer": "emberq.client.blocking.consumers",
     "PushConsumer": "emberq.client.blocking.consumers",
+    "TopicLogHandler": "emberq.client.log_handler",
     "Transaction": "emberq.client.blocking.transaction",
 }
 

@@ -22,6 +22,7 @@ from emberq.client.core.outgoing import Compression as Compression
 from emberq.client.core.received import ReceivedMessage as ReceivedMessage
 from emberq.client.credentials import Credentials as Credentials
 from emberq.client.hooks import Sending as Sending
+from emberq.client.log_handler import TopicLogHandler as TopicLogHandler
 from emberq.client.metrics import Metrics as Metrics
 from emberq.client.settings import ClientSettings as ClientSettings
 from emberq.errors import DeadLetter as DeadLetter

@@ -16,7 +16,8 @@ from emberq.client.blocking import at_hand as blocking_at_hand
 from emberq.client.blocking import client as blocking_client
 from emberq.client.blocking import consumers as blocking_consumers
 
-OWN = {"EmberqError", "__version__"}
+# The log handler is for programs of both kinds.
+OWN = {"EmberqError", "TopicLogHandler", "__version__"}
 PAIRS: list[tuple[type[Any], type[Any]]] = [
     (emberq.aio.Client, blocking_client.Client),
     (emberq.aio.Producer, blocking_client.Producer),

@@ -169,7 +169,9 @@ class Producer(AtHand, Life):
     # Life
 
     async def start(self) -> None:
-        """Raises NoNameServer, ClientError."""
+        """Begin; a second call does nothing. Raises NoNameServer, ClientError."""
+        if self._is_open:
+            return
         await self.client.start()
         await self.client.add_producer(self._wire_group, self)
         if self._tracer is not None:

@@ -24,6 +24,11 @@ class LoopThread:
         self._starting = threading.Lock()
         self._guard = ProcessGuard()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on this thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work` on the loop; Ctrl-C cancels it."""
         future = self.submit(work)
@@ -42,7 +47,7 @@ class LoopThread:
             work.close()
             raise
         loop = self._started()
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise ClientClosed(
                 "a blocking call on the client's own loop would wait for itself",

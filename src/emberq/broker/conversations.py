@@ -43,6 +43,7 @@ from emberq.broker.handlers.timers import TimerHandlers
 from emberq.broker.handlers.transactions import TransactionHandlers
 from emberq.broker.long_polling import LongPolling
 from emberq.broker.parts import BrokerParts
+from emberq.broker.pull_terms import PullChecks
 from emberq.broker.request_modes import RequestModes
 from emberq.broker.scan_starts import ScanStarts
 from emberq.broker.scan_turns import ScanTurns
@@ -220,22 +221,26 @@ def add_receiving(broker: BrokerParts) -> None:
 
 def add_pulls(broker: BrokerParts) -> None:
     held, cold_reads = broker.held_pulls, ColdReads()
-    pulls = PullHandlers(
-        store=broker.store,
+    checks = PullChecks(
         topics=broker.topics,
         groups=broker.groups,
-        offsets=broker.offsets,
         choice=FilterChoice(
             consumers=broker.consumers,
             groups=broker.groups,
             filters=broker.filters,
             config=broker.config,
         ),
+        config=broker.config,
+        broker_ip=broker.addresses.ip,
+    )
+    pulls = PullHandlers(
+        store=broker.store,
+        checks=checks,
+        offsets=broker.offsets,
         held=held,
         cold_reads=cold_reads,
         statistics=broker.statistics,
         config=broker.config,
-        broker_ip=broker.addresses.ip,
         steady_ms=steady_ms,
     )
     pulls.add_to(broker.registry)

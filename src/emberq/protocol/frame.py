@@ -61,6 +61,23 @@ def parse_frame(frame: bytes | memoryview) -> Command:
     return _parse(frame, 0, size, kind)
 
 
+def lone_command(chunk: bytes, size_max: int = FRAME_SIZE_MAX_BYTES) -> Command | None:
+    """The command of bytes that are exactly one frame with a JSON header; None: they are not.
+
+    Raises:
+        ProtocolError: they are, and the header makes no sense.
+    """
+    if not 8 <= len(chunk) <= size_max:
+        return None
+    size, kind = _PREFIX.unpack_from(chunk)
+    header_end = 8 + kind  # far away for every other encoding
+    if 4 + size != len(chunk) or header_end > len(chunk) or kind > HEADER_SIZE_MAX_BYTES:
+        return None
+    command = decode_json_header(chunk[8:header_end])
+    command.body = chunk[header_end:]
+    return command
+
+
 def _parse(buffer: bytes | memoryview, start: int, size: int, kind: int) -> Command:
     """The frame that begins at `start` and lies in the buffer as a whole."""
     header_start = start + 8

@@ -21,7 +21,7 @@ from emberq.errors import (
 )
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import ONEWAY_BIT, RESPONSE_BIT, Command, answer
-from emberq.protocol.frame import FrameDecoder, encode_head
+from emberq.protocol.frame import FrameDecoder, encode_head, lone_command
 from emberq.protocol.request_frame import FramedRequest
 from emberq.record.host import UNKNOWN_HOST, PackedHost, pack_host
 from emberq.remoting import proxy_protocol
@@ -69,6 +69,7 @@ class Connection(asyncio.Protocol):
         # The first bytes of an accepted connection, until they say what kind it is.
         self._preface: bytes | None = b"" if is_accepted else None
         self._is_proxied = False
+        self._is_plain = False  # established, and without TLS
         self._outbox: FrameParts = []
         self._outbox_bytes = 0
         # Below this a finished frame needs no other check: neither a frame nor a turn is too long.
@@ -124,7 +125,19 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         now = self._active_at = self._loop.time()
-        self._received_at = now - self._endpoint.loop_lag_ms / 1000
+        lag_ms = self._endpoint.loop_lag_ms
+        self._received_at = now - lag_ms / 1000
+        if self._is_plain and not (
+            self._is_work_scheduled or self._is_input_held or self._partial_bytes
+        ):
+            try:
+                command = lone_command(data, self._limits.frame_size_max_bytes)
+            except ProtocolError as error:
+                self._hang_up(str(error))
+                return
+            if command is not None:  # nearly every read: nothing is left over, nothing is missing
+                self._serve_alone(command, lag_ms)
+                return
         try:
             if self._preface is not None:
                 data = self._pass_preface(data)
@@ -262,7 +275,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._drop_input()
-        self._flush()
+        self.flush()
         if self._tls is not None:
             self._tls.say_goodbye()
             self._transport.write(self._tls.output())
@@ -366,7 +379,22 @@ class Connection(asyncio.Protocol):
         """Who writes how is settled: what was sent too early may leave."""
         if not self.established.done():
             self.established.set_result(None)
-            self._flush()
+            self._is_plain = self._tls is None
+            self.flush()
+
+    def _serve_alone(self, command: Command, waited_ms: float) -> None:
+        """Serve the only command of a read."""
+        self._is_corked = True
+        self.waited_ms = waited_ms
+        try:
+            if command.flag & RESPONSE_BIT:
+                self._take_answer(command)
+            else:
+                self._endpoint.dispatcher.serve(command, self)
+        finally:
+            self._is_corked = False
+        if self._outbox:
+            self.flush()
 
     def _work(self, allowance: int, work_max_s: float) -> None:
         """Serve commands until there are none, or until others should have their turn."""
@@ -401,7 +429,7 @@ class Connection(asyncio.Protocol):
             self._hang_up(str(error))
         finally:
             self._is_corked = False
-        self._flush()
+        self.flush()
 
     def _schedule_work(self) -> None:
         if not self._is_work_scheduled and not self.is_closed:
@@ -462,7 +490,7 @@ class Connection(asyncio.Protocol):
         log.warning("connection_dropped peer=%s reason=%s", self.peer, reason)
         self.close_reason = reason
         self._drop_input()
-        self._flush()  # answers to what came before the damage still leave
+        self.flush()  # answers to what came before the damage still leave
         if self._transport is not None:
             self._transport.close()
 
@@ -488,14 +516,15 @@ class Connection(asyncio.Protocol):
         """Bytes were added to the outbox: have them written in time."""
         self._outbox_bytes += size
         if self._outbox_bytes > self._limits.write_buffer_high_bytes:
-            self._flush()  # a turn that makes large answers notices a peer that does not read
+            self.flush()  # a turn that makes large answers notices a peer that does not read
         elif not self._is_corked and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._endpoint.write_turn.add(self)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is waiting, in one piece."""
         self._is_flush_scheduled = False
-        if not self.established.done():
+        if not self._is_plain and not self.established.done():
             return  # plain bytes would spoil a TLS handshake that may still come
         outbox, transport = self._outbox, self._transport
         self._outbox = []

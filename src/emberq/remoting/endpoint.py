@@ -11,6 +11,7 @@ from emberq.remoting.hooks import CallHook
 from emberq.remoting.limits import RemotingLimits
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.tls import ServerTls
+from emberq.remoting.write_turn import WriteTurn
 
 if TYPE_CHECKING:
     from emberq.remoting.connection import Connection
@@ -44,6 +45,7 @@ class Endpoint:
         tls: ServerTls | None = None,
         on_open: OnConnection = _ignore,
         on_close: OnConnection = _ignore,
+        write_turn: WriteTurn | None = None,
     ) -> None:
         self.registry = registry or HandlerRegistry()
         self.limits = limits or RemotingLimits()
@@ -56,5 +58,6 @@ class Endpoint:
         self.backlog = Backlog(
             self.limits.backlog_per_turn_max_ms / 1000, time.perf_counter, _call_soon
         )
+        self.write_turn = write_turn or WriteTurn()
         self.partial_frames_bytes = 0
         self.loop_lag_ms = 0.0

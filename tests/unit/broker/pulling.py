@@ -20,6 +20,7 @@ from emberq.broker.long_polling import LongPolling
 from emberq.broker.members import Client, Consumers, Manner
 from emberq.broker.offsets import ConsumerOffsets
 from emberq.broker.pull_request import MAY_SUSPEND
+from emberq.broker.pull_terms import PullChecks
 from emberq.broker.statistics.broker_statistics import BrokerStatistics
 from emberq.broker.topics import Topics
 from emberq.errors import RequestRejected
@@ -87,20 +88,23 @@ class Pulling:
         self.registry = HandlerRegistry()
         self.handlers = PullHandlers(
             store=store,
-            topics=self.topics,
-            groups=self.groups,
-            offsets=self.offsets,
-            choice=FilterChoice(
-                consumers=self.consumers,
+            checks=PullChecks(
+                topics=self.topics,
                 groups=self.groups,
-                filters=self.filters,
+                choice=FilterChoice(
+                    consumers=self.consumers,
+                    groups=self.groups,
+                    filters=self.filters,
+                    config=lambda: self.config,
+                ),
                 config=lambda: self.config,
+                broker_ip="10.1.2.3",
             ),
+            offsets=self.offsets,
             held=self.held,
             cold_reads=self.cold_reads,
             statistics=self.statistics,
             config=lambda: self.config,
-            broker_ip="10.1.2.3",
             steady_ms=clock,
         )
         self.handlers.add_to(self.registry)

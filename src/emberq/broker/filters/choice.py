@@ -2,6 +2,7 @@
 is none."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -42,6 +43,14 @@ class _Kept(Struct, frozen=True, gc=False):
     filter: MessageFilter
 
 
+class Chosen(NamedTuple):
+    """A filter, and how long it is the right one."""
+
+    filter: MessageFilter
+    online: ConsumerGroup | None = None  # as long as this is the group, in its present revision
+    is_lasting: bool = True  # or for this pull only
+
+
 class FilterChoice:
     def __init__(
         self,
@@ -57,7 +66,10 @@ class FilterChoice:
         self._config = config
         self._kept: dict[tuple[str, str], _Kept] = {}
 
-    def choose(self, pull: Pull, group: GroupConfig) -> MessageFilter:
+    def is_unchanged(self, group: str, online: ConsumerGroup, revision: int) -> bool:
+        return self._consumers.get(group) is online and online.revision == revision
+
+    def choose(self, pull: Pull, group: GroupConfig) -> Chosen:
         """Raises RequestRejected with the official code and remark."""
         if pull.flag & HAS_SUBSCRIPTION:
             return self._carried(pull)
@@ -84,10 +96,10 @@ class FilterChoice:
         if kept is None or kept.subscription is not subscription or kept.sql is not sql:
             kept = self._keep(pull, subscription, sql)
         if self._is_by_origin(pull.topic):
-            return by_sql_of_origin(pull.topic, self._filters, kept.filter.accepts_entry)
-        return kept.filter
+            return self._by_origin(pull.topic, kept.filter)
+        return Chosen(kept.filter, online, is_lasting=is_tag)
 
-    def _carried(self, pull: Pull) -> MessageFilter:
+    def _carried(self, pull: Pull) -> Chosen:
         try:
             carried = carried_subscription(pull.expression, pull.expression_type, pull.topic)
         except FilterError:
@@ -98,8 +110,12 @@ class FilterChoice:
         if not is_tag_type(pull.expression_type):
             self._refuse_if_disabled(pull.expression_type)
         if self._is_by_origin(pull.topic):
-            return by_sql_of_origin(pull.topic, self._filters, carried.filter.accepts_entry)
-        return carried.filter
+            return self._by_origin(pull.topic, carried.filter)
+        return Chosen(carried.filter)
+
+    def _by_origin(self, topic: str, of_topic: MessageFilter) -> Chosen:
+        made = by_sql_of_origin(topic, self._filters, of_topic.accepts_entry)
+        return Chosen(made, is_lasting=False)
 
     def _check_permission(self, pull: Pull, group: GroupConfig, online: ConsumerGroup) -> None:
         if not group.is_broadcast_enabled and online.message_model is MessageModel.BROADCASTING:

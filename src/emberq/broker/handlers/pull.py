@@ -1,27 +1,23 @@
-"""Pulls (11, 361): checks, reading, long polling, answers.
+"""Pulls (11, 361): reading, long polling, answers.
 
-Hot: one pull is one run through `_serve`, without a task. What waits for messages is in
-`broker/held_pulls.py`, who wakes it is `broker/long_polling.py`.
+Hot: one pull is one run through `_read` and `_finish`, without a task. What it may read is checked
+in `broker/pull_terms.py`, what waits for messages is in `broker/held_pulls.py`, who wakes it is
+`broker/long_polling.py`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Protocol
 
 from msgspec import Struct
 
 from emberq.broker.cold_reads import ColdReads
 from emberq.broker.config import BrokerConfig
-from emberq.broker.faq import FAQ_HINT
-from emberq.broker.filters.choice import FilterChoice
-from emberq.broker.filters.message_filter import MessageFilter
-from emberq.broker.groups import Groups
 from emberq.broker.held_pulls import HOLD_MAX_MS, HeldPull, HeldPulls
 from emberq.broker.offsets import ConsumerOffsets
-from emberq.broker.pull_request import COMMITS_OFFSET, MAY_SUSPEND, Pull, read_pull
-from emberq.broker.topics import Topics
+from emberq.broker.pull_request import COMMITS_OFFSET, MAY_SUSPEND
+from emberq.broker.pull_terms import PullChecks, PullTerms
 from emberq.errors import RequestRejected
-from emberq.model.group import GroupConfig
-from emberq.model.topic import Permission, TopicConfig
 from emberq.protocol.answer_frame import AnswerFrame
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command
@@ -30,23 +26,15 @@ from emberq.remoting.dispatch import OVERLOAD_REMARK
 from emberq.remoting.registry import Answer, HandlerRegistry
 from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.message_store import MessageStore
-from emberq.store.reader import ReadLimits
 from emberq.store.results import ReadResult, ReadStatus
 
-# Entries looked at for one pull, however many messages it asks for.
-SCAN_MAX = 8_000
-# Limits are made once per `maxMsgNums`; so many different ones are kept.
-LIMITS_KEPT_MAX = 1_000
-QUEUE_ENTRY_SIZE = 20
 MASTER_ID = 0
+# Up to this size an answer is put together at once; larger ones are written in parts.
+JOIN_MAX_BYTES = 64 * 1024
 
-_READ = int(Permission.READ)
-_LITE = int(RequestCode.LITE_PULL_MESSAGE)
 _FOUND = ReadStatus.FOUND
 _NO_MATCH = ReadStatus.NO_MATCHED_MESSAGE
 _EMPTY = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.NO_MATCHED_LOGIC_QUEUE)
-
-FORBIDDEN_BROKER, FORBIDDEN_GROUP, FORBIDDEN_TOPIC = "1", "2", "3"
 
 _FIELDS = (
     *("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset"),
@@ -63,6 +51,7 @@ _CODES = {
 }
 _FRAMES = {status: AnswerFrame(code, status.name, _FIELDS) for status, code in _CODES.items()}
 _NOT_FOUND = ResponseCode.PULL_NOT_FOUND
+_FOUND_FRAME = _FRAMES[ReadStatus.FOUND]
 # A queue without messages, asked at its begin and elsewhere.
 _EMPTY_FRAME = AnswerFrame(_NOT_FOUND, ReadStatus.NO_MESSAGE_IN_QUEUE.name, _FIELDS)
 _EMPTY_MOVED_FRAME = AnswerFrame(
@@ -81,23 +70,14 @@ class GetStatistics(Protocol):
     def note_get(self, found: bool, count: int) -> None: ...
 
 
-class _Turn(Struct, frozen=True, gc=False):
-    """One run of a pull: its first, or one of a pull that was held."""
+class _Turn(Struct, gc=False):
+    """One pull, from its arrival to its answer."""
 
-    pull: Pull
+    terms: PullTerms
+    offset: int
+    commit_offset: int
     command: Command
     connection: Connection
-    held: HeldPull | None = None
-    # A held pull is answered now, whatever is found.
-    is_last: bool = False
-
-
-class _Read(NamedTuple):
-    """What is read, and where."""
-
-    queue: ConsumeQueue | None
-    offset: int
-    limits: ReadLimits
 
 
 class PullHandlers:
@@ -105,30 +85,24 @@ class PullHandlers:
         self,
         *,
         store: MessageStore,
-        topics: Topics,
-        groups: Groups,
+        checks: PullChecks,
         offsets: ConsumerOffsets,
-        choice: FilterChoice,
         held: HeldPulls,
         cold_reads: ColdReads,
         statistics: GetStatistics,
         config: Callable[[], BrokerConfig],
-        broker_ip: str,
         steady_ms: Callable[[], int],
     ) -> None:
         self._store = store
-        self._topics = topics
-        self._groups = groups
+        self._queue_of = store.queues.get
+        self._reader = store.reader
+        self._checks = checks
         self._offsets = offsets
-        self._choice = choice
         self._held = held
         self._cold_reads = cold_reads
         self._statistics = statistics
         self._config = config
-        self._broker_ip = broker_ip
         self._steady_ms = steady_ms
-        self._limits: dict[int, ReadLimits] = {}
-        self._limits_of: BrokerConfig | None = None
         self.may_hold = True  # not any more when the broker stops
 
     def add_to(self, registry: HandlerRegistry) -> None:
@@ -145,109 +119,58 @@ class PullHandlers:
         )
 
     def pull(self, command: Command, connection: Connection) -> Answer:
-        return self._serve(_Turn(read_pull(command.fields or {}), command, connection))
+        terms, offset, commit_offset = self._checks.terms_of(
+            command.fields or {}, command.code, connection.peer
+        )
+        return self._read(_Turn(terms, offset, commit_offset, command, connection), None, True)
 
     def replay(self, held: HeldPull, *, is_last: bool) -> None:
         """Run a held pull again: it is answered if it finds something, or if this is its end."""
         turn: _Turn = held.request
-        connection = turn.connection
-        again = _Turn(turn.pull, turn.command, connection, held, is_last)
+        turn.connection.answer_with(turn.command, partial(self._read_again, turn, held, is_last))
 
-        def serve() -> Answer:
-            try:
-                return self._serve(again)
-            except BaseException:
-                self._held.remove(held)  # its answer is the failure
-                raise
+    def _read_again(self, turn: _Turn, held: HeldPull, is_last: bool) -> Answer:
+        try:
+            turn.terms = self._checks.renewed(turn.terms, turn.connection.peer)
+            return self._read(turn, held, is_last)
+        except BaseException:
+            self._held.remove(held)  # its answer is the failure
+            raise
 
-        connection.answer_with(turn.command, serve)
-
-    def _serve(self, turn: _Turn) -> Answer:
-        pull = turn.pull
-        config = self._config()
-        if not config.broker_permission & _READ:
-            raise _forbidden(f"the broker[{self._broker_ip}] pulling message is", FORBIDDEN_BROKER)
-        if turn.command.code == _LITE and not config.lite_pull_message_enable:
-            what = f"the broker[{self._broker_ip}] for lite pull consumer is"
-            raise _forbidden(what, FORBIDDEN_BROKER)
-        group = self._groups.find(pull.group)
-        if group is None:
-            raise RequestRejected(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{pull.group}] does not exist, {FAQ_HINT}",
-                {},
-            )
-        if not group.is_consume_enabled:
-            raise RequestRejected(
-                ResponseCode.NO_PERMISSION,
-                f"subscription group no permission, {pull.group}",
-                {"forbiddenType": FORBIDDEN_GROUP},
-            )
-        topic = self._readable_topic(turn)
-        wanted = self._choice.choose(pull, group)
-        return self._read(turn, group, topic, wanted, config)
-
-    def _readable_topic(self, turn: _Turn) -> TopicConfig:
-        pull = turn.pull
-        topic = self._topics.get(pull.topic)
-        if topic is None:
-            raise RequestRejected(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{pull.topic}] not exist, apply first please! {FAQ_HINT}",
-                {},
-            )
-        if not topic.permission & _READ:
-            raise _forbidden(f"the topic[{pull.topic}] pulling message is", FORBIDDEN_TOPIC)
-        if not 0 <= pull.queue_id < topic.read_queue_count:
-            raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER,
-                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_count}] "
-                f"consumer:[/{turn.connection.peer}]",
-                {},
-            )
-        return topic
-
-    def _read(
-        self,
-        turn: _Turn,
-        group: GroupConfig,
-        topic: TopicConfig,
-        wanted: MessageFilter,
-        config: BrokerConfig,
-    ) -> Answer:
-        pull, store = turn.pull, self._store
-        queue = store.queues.get(pull.topic, pull.queue_id)
-        reset = self._offsets.take_reset(pull.group, pull.topic, pull.queue_id)
-        if reset is not None and config.use_server_side_reset_offset:
-            return self._moved_by_reset(turn, group, topic, reset)
-        offset = pull.offset
-        held = turn.held
-        if held is not None and not turn.is_last and held.filter is wanted:
+    def _read(self, turn: _Turn, held: HeldPull | None, is_last: bool) -> Answer:
+        """One run of a pull: its first, or one of a pull that was held. If it is the last one, a
+        held pull is answered now, whatever is found."""
+        terms, offset = turn.terms, turn.offset
+        topic, queue_id = terms.key
+        queue = self._queue_of(topic, queue_id)
+        reset = self._offsets.take_reset(terms.pull.group, topic, queue_id)
+        if reset is not None and terms.config.use_server_side_reset_offset:
+            return self._moved_by_reset(turn, held, reset)
+        wanted = terms.filter
+        if held is not None and not is_last and held.filter is wanted:
             offset = held.scanned_offset  # what lies before was looked at with the same filter
-        limits = self._limits_for(pull.count_max, config)
-        result = store.reader.read(
-            queue, offset, limits, wanted.accepts_entry, wanted.accepts_record
+        result = self._reader.read(
+            queue, offset, terms.limits, wanted.accepts_entry, wanted.accepts_record
         )
-        if result is not None:
-            return self._finish(turn, group, topic, wanted, result)
-        self._read_in_thread(turn, group, topic, wanted, _Read(queue, offset, limits))
-        return None
+        if result is None:
+            self._read_in_thread(turn, held, is_last, queue, offset)
+            return None
+        return self._finish(turn, held, is_last, result)
 
     def _read_in_thread(
         self,
         turn: _Turn,
-        group: GroupConfig,
-        topic: TopicConfig,
-        wanted: MessageFilter,
-        read: _Read,
+        held: HeldPull | None,
+        is_last: bool,
+        queue: ConsumeQueue | None,
+        offset: int,
     ) -> None:
         """Wait for the disk elsewhere; the answer leaves when it is there."""
         if self._cold_reads.is_full:
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, OVERLOAD_REMARK)
-        if turn.held is not None:
-            self._held.remove(turn.held)  # nobody else may begin a second read
-        connection = turn.connection
+        if held is not None:
+            self._held.remove(held)  # nobody else may begin a second read
+        connection, terms, reader = turn.connection, turn.terms, self._reader
         connection.requests_in_flight += 1
 
         def done(result: ReadResult | BaseException) -> None:
@@ -256,130 +179,107 @@ class PullHandlers:
             def answer() -> Answer:
                 if isinstance(result, BaseException):
                     raise result
-                return self._finish(turn, group, topic, wanted, result)
+                return self._finish(turn, held, is_last, result)
 
             connection.answer_with(turn.command, answer)
 
-        reader = self._store.reader
+        wanted = terms.filter
         self._cold_reads.start(
-            lambda: reader.read_waiting(*read, wanted.accepts_entry, wanted.accepts_record), done
+            lambda: reader.read_waiting(
+                queue, offset, terms.limits, wanted.accepts_entry, wanted.accepts_record
+            ),
+            done,
         )
 
     def _finish(
-        self,
-        turn: _Turn,
-        group: GroupConfig,
-        topic: TopicConfig,
-        wanted: MessageFilter,
-        result: ReadResult,
+        self, turn: _Turn, held: HeldPull | None, is_last: bool, result: ReadResult
     ) -> Answer:
-        pull, held, status = turn.pull, turn.held, result.status
+        terms, status = turn.terms, result.status
+        pull = terms.pull
         is_found = status is _FOUND
         self._statistics.note_get(is_found, result.count)
         if held is not None:
-            if status is _NO_MATCH and not turn.is_last and self._stays_held(turn, wanted, result):
+            if status is _NO_MATCH and not is_last and self._stays_held(turn, held, result):
                 return None
             self._held.remove(held)
         offsets = self._offsets
         offsets.note_pull(pull.group, pull.topic, pull.queue_id, result.next_offset)
         if held is None and pull.flag & COMMITS_OFFSET:
-            offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
+            offsets.commit(pull.group, pull.topic, pull.queue_id, turn.commit_offset)
         if is_found:
             self._statistics.count_get(
                 pull.group, pull.topic, pull.queue_id, result.count, result.size
             )
-            return [
-                _FRAMES[status].head(turn.command, self._values(group, topic, result), result.size),
-                *result.parts,
-            ]
+            head = _FOUND_FRAME.head(turn.command, _values(terms, result), result.size)
+            if result.size <= JOIN_MAX_BYTES:
+                return b"".join((head, *result.parts))
+            return [head, *result.parts]
         if status in _EMPTY:
-            frame = _EMPTY_MOVED_FRAME if pull.offset else _EMPTY_FRAME
-            is_waiting = not pull.offset
+            frame = _EMPTY_MOVED_FRAME if turn.offset else _EMPTY_FRAME
+            is_waiting = not turn.offset
         else:
             frame = _FRAMES[status]
             is_waiting = _CODES[status] is _NOT_FOUND
-        if is_waiting and held is None and pull.flag & MAY_SUSPEND and self._holds(turn, wanted):
+        if is_waiting and held is None and pull.flag & MAY_SUSPEND and self._holds(turn):
             return None
-        return frame.head(turn.command, self._values(group, topic, result))
+        return frame.head(turn.command, _values(terms, result))
 
-    def _values(
-        self, group: GroupConfig, topic: TopicConfig, result: ReadResult
-    ) -> tuple[int, ...]:
-        suggested = MASTER_ID
-        if self._config().slave_read_enable:
-            suggested = group.broker_id_when_slow if result.is_behind_memory else group.broker_id
-        return (
-            suggested,
-            result.next_offset,
-            result.min_offset,
-            result.max_offset,
-            topic.system_flag,
-            group.system_flag,
-        )
-
-    def _moved_by_reset(
-        self, turn: _Turn, group: GroupConfig, topic: TopicConfig, offset: int
-    ) -> Answer:
-        pull = turn.pull
-        if turn.held is not None:
-            self._held.remove(turn.held)
+    def _moved_by_reset(self, turn: _Turn, held: HeldPull | None, offset: int) -> Answer:
+        terms = turn.terms
+        pull = terms.pull
+        if held is not None:
+            self._held.remove(held)
         self._offsets.note_pull(pull.group, pull.topic, pull.queue_id, offset)
-        if turn.held is None and pull.flag & COMMITS_OFFSET:
-            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
-        low = self._store.min_offset(pull.topic, pull.queue_id)
-        high = self._store.max_offset(pull.topic, pull.queue_id)
+        if held is None and pull.flag & COMMITS_OFFSET:
+            self._offsets.commit(pull.group, pull.topic, pull.queue_id, turn.commit_offset)
+        low, high = self._store.min_offset(*terms.key), self._store.max_offset(*terms.key)
         result = ReadResult(ReadStatus.OFFSET_TOO_SMALL, offset, low, high)
-        return _RESET_FRAME.head(turn.command, self._values(group, topic, result))
+        return _RESET_FRAME.head(turn.command, _values(terms, result))
 
     # Waiting for messages
 
-    def _holds(self, turn: _Turn, wanted: MessageFilter) -> bool:
+    def _holds(self, turn: _Turn) -> bool:
         """Keep a pull until messages come; False: it has to be answered now."""
-        config, pull = self._config(), turn.pull
-        wait_ms = pull.suspend_ms if config.long_polling_enable else config.short_polling_time_mills
+        terms = turn.terms
+        config, wait_ms = terms.config, terms.pull.suspend_ms
+        if not config.long_polling_enable:
+            wait_ms = config.short_polling_time_mills
         if wait_ms <= 0 or not self.may_hold:
             return False
         turn.command.fields = None  # they are read; there may be many that wait
         return self._held.hold(
             HeldPull(
-                (pull.topic, pull.queue_id),
+                terms.key,
                 turn.connection,
                 turn,
-                pull.offset,
-                pull.offset,
+                turn.offset,
+                turn.offset,
                 self._steady_ms() + min(wait_ms, HOLD_MAX_MS),
-                wanted,
+                terms.filter,
             )
         )
 
-    def _stays_held(self, turn: _Turn, wanted: MessageFilter, result: ReadResult) -> bool:
+    def _stays_held(self, turn: _Turn, held: HeldPull, result: ReadResult) -> bool:
         """What came is not for this pull: it waits on, from behind it. Unless there is more that
         was not looked at: then it is told where to go on."""
-        held = turn.held
-        if held is None or not self.may_hold or turn.connection.is_closed:
+        if not self.may_hold or turn.connection.is_closed:
             return False
         if result.next_offset < self._store.max_offset(*held.key):
             return False
         held.scanned_offset = result.next_offset
-        held.filter = wanted
+        held.filter = turn.terms.filter
         return held in self._held or self._held.hold(held)
 
-    def _limits_for(self, count_max: int, config: BrokerConfig) -> ReadLimits:
-        if config is not self._limits_of or len(self._limits) >= LIMITS_KEPT_MAX:
-            self._limits = {}
-            self._limits_of = config
-        limits = self._limits.get(count_max)
-        if limits is None:
-            scanned = max(config.max_filter_message_size // QUEUE_ENTRY_SIZE, count_max)
-            limits = self._limits[count_max] = ReadLimits(
-                count_max=max(1, min(count_max, config.max_transfer_count_on_message_in_memory)),
-                size_max_bytes=config.max_transfer_bytes_on_message_in_memory,
-                count_max_on_disk=config.max_transfer_count_on_message_in_disk,
-                size_max_bytes_on_disk=config.max_transfer_bytes_on_message_in_disk,
-                scan_max=max(1, min(scanned, SCAN_MAX)),
-            )
-        return limits
 
-
-def _forbidden(what: str, kind: str) -> RequestRejected:
-    return RequestRejected(ResponseCode.NO_PERMISSION, f"{what} forbidden", {"forbiddenType": kind})
+def _values(terms: PullTerms, result: ReadResult) -> tuple[int, ...]:
+    group, suggested = terms.group, MASTER_ID
+    if terms.config.slave_read_enable:
+        suggested = group.broker_id_when_slow if result.is_behind_memory else group.broker_id
+    return (
+        suggested,
+        result.next_offset,
+        result.min_offset,
+        result.max_offset,
+        terms.topic.system_flag,
+        group.system_flag,
+    )

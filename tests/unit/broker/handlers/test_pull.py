@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emberq.broker.filters.choice import READ_INDEX
-from emberq.broker.handlers import pull as pull_module
+from emberq.broker import pull_terms
 from emberq.errors import ProtocolError
 from emberq.model.group import GroupConfig
 from emberq.model.subscription import SQL92_EXPRESSION, MessageModel, Subscription
@@ -155,7 +155,7 @@ def test_a_filter_looks_no_further_than_the_limit(bench: Pulling) -> None:
 def test_asking_for_very_many_messages_has_a_limit(
     bench: Pulling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull_module, "SCAN_MAX", 40)
+    monkeypatch.setattr(pull_terms, "SCAN_MAX", 40)
     put_many(bench.store, 50)
 
     response = bench.pull(maxMsgNums="2147483647", subscription="Other")

@@ -192,6 +192,30 @@ def test_the_same_entries_are_chosen(entries: list[tuple[int, int, int]], limits
 
 
 @given(
+    st.lists(
+        st.tuples(
+            st.integers(-5, 3_000),
+            st.one_of(st.integers(-3, 400), st.just(0x7FFF_FFFF)),
+            st.integers(-3, 3),
+        ),
+        max_size=40,
+    ),
+    st.tuples(
+        st.integers(0, 3),
+        st.integers(0, 10),
+        st.integers(0, 2_000),
+        st.integers(0, 500),
+        st.integers(0, 4_000),
+        st.sampled_from((64, 1_024)),
+    ),
+)
+def test_the_same_ranges_are_chosen(entries: list[tuple[int, int, int]], limits: Any) -> None:
+    content = bytearray().join(ENTRY.pack(*entry) for entry in entries)
+    first, *others = limits
+    both("choose_ranges", content, first * ENTRY.size, len(content), *others)
+
+
+@given(
     st.lists(st.binary(max_size=30), min_size=1, max_size=4),
     st.booleans(),
     st.lists(st.tuples(st.integers(0, 600), st.integers(0, 7)), max_size=2),

@@ -27,6 +27,7 @@ PURE: Any = SimpleNamespace(
     are_records_of=run_check.are_records_of,
     chain_entries=index_entries.chain_entries,
     choose_entries=queue_entries.choose_entries,
+    choose_ranges=queue_entries.choose_ranges,
     encode_common_record=encode.encode_common_record,
     explode_batch=batch.explode_batch,
     hash_into=key_hashes.hash_into,

@@ -250,8 +250,10 @@ def add_pulls(broker: BrokerParts) -> None:
         max_offset=broker.store.max_offset,
         config=broker.config,
         steady_ms=steady_ms,
+        write_answers=broker.write_turn.write,
     )
     broker.store.dispatcher.on_queue_grown(polling.queue_grown)
+    broker.store.dispatcher.on_queues_told(polling.run_woken)
     broker.offsets.on_reset(polling.notify)
     broker.services.append(polling.watch)
     broker.closings.append(held.drop)

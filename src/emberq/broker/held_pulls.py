@@ -4,7 +4,7 @@ Nothing here is per pull but one object: no task and no timer. Deadlines lie in 
 a second, and a heap has one number per slot; a pull that is answered leaves its slot.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -32,6 +32,7 @@ class HeldPull(Struct, eq=False):
     scanned_offset: int
     deadline_ms: int
     filter: Any = None
+    is_held: bool = False
 
 
 class HeldPulls:
@@ -49,10 +50,6 @@ class HeldPulls:
 
     def __len__(self) -> int:
         return self._count
-
-    def __contains__(self, pull: HeldPull) -> bool:
-        of_queue = self._by_queue.get(pull.key)
-        return of_queue is not None and pull in of_queue
 
     def __iter__(self) -> Iterator[HeldPull]:
         for pulls in list(self._by_queue.values()):
@@ -72,20 +69,22 @@ class HeldPulls:
         if of_queue is None:
             of_queue = self._by_queue[pull.key] = {}
         of_queue[pull] = None
-        slot = self._slot_of(pull)
+        slot = pull.deadline_ms // SLOT_MS
         in_slot = self._slots.get(slot)
         if in_slot is None:
             in_slot = self._slots[slot] = set()
             heappush(self._slot_order, slot)
         in_slot.add(pull)
         self._count += 1
+        pull.is_held = True
         return True
 
     def remove(self, pull: HeldPull) -> bool:
         """Let go of a pull that is answered now; False: it was not held any more."""
-        of_queue = self._by_queue.get(pull.key)
-        if of_queue is None or pull not in of_queue:
+        if not pull.is_held:
             return False
+        pull.is_held = False
+        of_queue = self._by_queue[pull.key]
         del of_queue[pull]
         if not of_queue:
             del self._by_queue[pull.key]
@@ -93,17 +92,17 @@ class HeldPulls:
         of_connection.discard(pull)
         if not of_connection:
             del self._by_connection[pull.connection]
-        in_slot = self._slots.get(self._slot_of(pull))
+        in_slot = self._slots.get(pull.deadline_ms // SLOT_MS)
         if in_slot is not None:  # None: it is due
             in_slot.discard(pull)
         self._count -= 1
         return True
 
-    def waiting_for(self, key: QueueKey, end_offset: int) -> list[HeldPull]:
+    def waiting_for(self, key: QueueKey, end_offset: int) -> Sequence[HeldPull]:
         """Pulls of a queue that may find something now that it ends there."""
         of_queue = self._by_queue.get(key)
         if of_queue is None:
-            return []
+            return ()
         return [pull for pull in of_queue if pull.scanned_offset < end_offset]
 
     def behind(self, key: QueueKey, end_offset: int) -> list[HeldPull]:
@@ -127,6 +126,3 @@ class HeldPulls:
         """Forget the pulls of a connection that is gone."""
         for pull in list(self._by_connection.get(connection, ())):
             self.remove(pull)
-
-    def _slot_of(self, pull: HeldPull) -> int:
-        return pull.deadline_ms // SLOT_MS

@@ -36,21 +36,26 @@ class LongPolling:
         max_offset: Callable[[str, int], int],
         config: Callable[[], BrokerConfig],
         steady_ms: Callable[[], int],
+        write_answers: Callable[[], None],
     ) -> None:
         self._held = held
         self._replay = replay
         self._max_offset = max_offset
         self._config = config
         self._steady_ms = steady_ms
+        self._write_answers = write_answers
         self._woken: deque[tuple[HeldPull, bool]] = deque()
         self._is_work_scheduled = False
 
     def queue_grown(self, queue: ConsumeQueue, end_offset: int) -> None:
         """Messages came. Called once per queue and turn, so a burst wakes a pull once."""
-        if self._held:
-            woken = self._held.waiting_for((queue.topic, queue.queue_id), end_offset)
-            if woken:
-                self._wake(woken, is_last=False)
+        for pull in self._held.waiting_for((queue.topic, queue.queue_id), end_offset):
+            self._woken.append((pull, False))
+
+    def run_woken(self) -> None:
+        """All queues that have grown are told: now the pulls run."""
+        if self._woken and not self._is_work_scheduled:
+            self._work()
 
     def notify(self, topic: str, queue_id: int) -> None:
         """Look at the pulls of a queue again, whatever came."""
@@ -81,32 +86,30 @@ class LongPolling:
 
     def answer_all(self) -> None:
         """The broker stops: nobody is left waiting."""
-        for pull in list(self._held):
-            self._run(pull, is_last=True)
+        self._wake(list(self._held), is_last=True)
+        while self._woken:
+            self._work()
 
     def _wake(self, pulls: list[HeldPull], *, is_last: bool) -> None:
         self._woken.extend((pull, is_last) for pull in pulls)
-        if not self._is_work_scheduled:
-            self._work()
+        self.run_woken()
 
     def _work(self) -> None:
         """Run woken pulls until there are none, or until others should have their turn."""
         self._is_work_scheduled = False
         deadline = time.perf_counter() + WORK_PER_TURN_MAX_S
-        woken = self._woken
+        woken, replay = self._woken, self._replay
         while woken:
             pull, is_last = woken.popleft()
-            self._run(pull, is_last=is_last)
+            if not pull.is_held:  # answered, or its connection is gone
+                continue
+            try:
+                replay(pull, is_last=is_last)
+            except Exception:  # one pull's trouble must reach neither the store nor other pulls
+                log.exception("replay_failed topic=%s queue=%d", *pull.key)
+                self._held.remove(pull)
             if woken and time.perf_counter() > deadline:
                 self._is_work_scheduled = True
                 asyncio.get_running_loop().call_soon(self._work)
-                return
-
-    def _run(self, pull: HeldPull, *, is_last: bool) -> None:
-        if pull not in self._held:  # answered, or its connection is gone
-            return
-        try:
-            self._replay(pull, is_last=is_last)
-        except Exception:  # one pull's trouble must reach neither the store nor other pulls
-            log.exception("replay_failed topic=%s queue=%d", *pull.key)
-            self._held.remove(pull)
+                break
+        self._write_answers()

@@ -27,6 +27,7 @@ from emberq.broker.topics import Topics
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry
 from emberq.remoting.tls import TlsSettings, client_context
+from emberq.remoting.write_turn import WriteTurn
 from emberq.store.message_store import MessageStore
 from emberq.store.timers.timer_store import TimerStore
 
@@ -59,6 +60,7 @@ class BrokerParts(Struct, frozen=True, kw_only=True):
     statistics: BrokerStatistics
     registration: Registration
     registry: HandlerRegistry = field(default_factory=HandlerRegistry)
+    write_turn: WriteTurn = field(default_factory=WriteTurn)
     closings: list[Callable[[Connection], None]] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
     stopping: list[Callable[[], None]] = field(default_factory=list)

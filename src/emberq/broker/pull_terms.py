@@ -99,13 +99,9 @@ class PullChecks:
         if key is not None:
             terms = self._remembered.get(key)
             if terms is not None and self.are_valid(terms):
-                offset, commit_offset = fields.get("queueOffset", ""), fields.get("commitOffset", "")
-                digits = offset + commit_offset
-                if (
-                    digits.isdigit()
-                    and digits.isascii()
-                    and len(offset) <= _OFFSET_DIGITS_MAX >= len(commit_offset)
-                ):
+                offset = fields.get("queueOffset", "")
+                commit_offset = fields.get("commitOffset", "")
+                if _is_plain_number(offset) and _is_plain_number(commit_offset):
                     return terms, int(offset), int(commit_offset)
         pull = read_pull(fields)
         terms = self._checked(pull, code, peer)
@@ -220,6 +216,10 @@ def _key(fields: Mapping[str, str], code: int) -> _Key | None:
     except KeyError:
         return None
     return texts, fields.get("subscription"), fields.get("expressionType"), code
+
+
+def _is_plain_number(text: str) -> bool:
+    return text.isdigit() and text.isascii() and len(text) <= _OFFSET_DIGITS_MAX
 
 
 def _forbidden(what: str, kind: str) -> RequestRejected:

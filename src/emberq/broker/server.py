@@ -80,6 +80,7 @@ async def running_broker(loaded: LoadedConfig) -> AsyncIterator[BrokerParts]:
             limits=config.limits(),
             tls=ServerTls(loaded.tls),
             on_close=broker.connection_closed,
+            write_turn=broker.write_turn,
         )
         await running.enter_async_context(_running_services(broker.services))
         await running.enter_async_context(listening_on(endpoint, sockets))

@@ -17,6 +17,7 @@ __all__ = [
     "are_records_of",
     "chain_entries",
     "choose_entries",
+    "choose_ranges",
     "encode_common_record",
     "explode_batch",
     "hash_into",
@@ -30,7 +31,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 4
+INTERFACE = 5
 
 
 def _chosen() -> str:
@@ -53,7 +54,7 @@ if TWIN == PURE:
     from emberq.kernel.index_entries import chain_entries
     from emberq.kernel.key_collector import KeyCollector
     from emberq.kernel.key_hashes import hash_into, index_hashes
-    from emberq.kernel.queue_entries import choose_entries
+    from emberq.kernel.queue_entries import choose_entries, choose_ranges
     from emberq.kernel.record_keys import hash_record_keys
     from emberq.kernel.run_check import are_records_of
     from emberq.kernel.scan import indexed_properties, scan_records
@@ -64,6 +65,7 @@ else:
         are_records_of,
         chain_entries,
         choose_entries,
+        choose_ranges,
         encode_common_record,
         explode_batch,
         hash_into,

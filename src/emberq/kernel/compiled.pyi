@@ -6,6 +6,7 @@ from emberq.kernel.key_collector import KeyCollector as KeyCollector
 from emberq.kernel.key_hashes import hash_into as hash_into
 from emberq.kernel.key_hashes import index_hashes as index_hashes
 from emberq.kernel.queue_entries import choose_entries as choose_entries
+from emberq.kernel.queue_entries import choose_ranges as choose_ranges
 from emberq.kernel.record_keys import hash_record_keys as hash_record_keys
 from emberq.kernel.run_check import are_records_of as are_records_of
 from emberq.kernel.scan import indexed_properties as indexed_properties

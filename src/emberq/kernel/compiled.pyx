@@ -116,7 +116,7 @@ cdef extern from "Python.h":
 
 emberq_crc_prepare()
 
-INTERFACE = 4  # as in `emberq.kernel`
+INTERFACE = 5  # as in `emberq.kernel`
 
 
 # Records
@@ -623,6 +623,50 @@ def choose_entries(
                 size_left -= size
         at += QUEUE_ENTRY_SIZE
     return wanted, next_offset, was_removed
+
+
+def choose_ranges(
+    object content, Py_ssize_t start, Py_ssize_t stop, int64_t count_max, int64_t size_max,
+    int64_t log_min, int64_t log_end, int64_t segment_size,
+):
+    cdef Py_buffer buffer
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef list ranges = []
+    cdef int64_t log_offset, size, last = -1, size_taken = 0, range_start = -1, range_end = -1
+    cdef Py_ssize_t count = 0, passed = 0
+    PyObject_GetBuffer(content, &buffer, PyBUF_SIMPLE)
+    try:
+        if start < 0:
+            raise ValueError("a position before the first entry")
+        at = <const uint8_t *>buffer.buf + min(start, buffer.len)
+        end = <const uint8_t *>buffer.buf + min(stop, buffer.len)
+        while at + QUEUE_ENTRY_SIZE <= end:
+            log_offset = <int64_t>emberq_get64(at)
+            size = <int32_t>emberq_get32(at + 8)
+            if log_offset >= log_min and size != FILLER_RECORD_SIZE and log_offset != last:
+                if count and (count >= count_max or size > size_max - size_taken):
+                    break
+                if (
+                    size > 0
+                    and log_offset + size <= log_end
+                    and log_offset % segment_size + size <= segment_size
+                ):
+                    if log_offset != range_end:
+                        if range_start >= 0:
+                            ranges.append((range_start, range_end - range_start))
+                        range_start = log_offset
+                    range_end = log_offset + size
+                    last = log_offset
+                    count += 1
+                    size_taken += size
+            passed += 1
+            at += QUEUE_ENTRY_SIZE
+    finally:
+        PyBuffer_Release(&buffer)
+    if range_start >= 0:
+        ranges.append((range_start, range_end - range_start))
+    return ranges, count, size_taken, passed
 
 
 def are_records_of(

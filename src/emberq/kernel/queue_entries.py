@@ -56,3 +56,29 @@ def choose_entries(
         last = log_offset
         size_left -= size
     return wanted, next_offset, was_removed
+
+
+def choose_ranges(
+    content: bytes | bytearray,
+    start: int,
+    stop: int,
+    count_max: int,
+    size_max: int,
+    log_min: int,
+    log_end: int,
+    segment_size: int,
+) -> tuple[list[tuple[int, int]], int, int, int]:
+    """The messages to serve where every one is wanted, from the entries between two positions:
+    their log offsets and sizes, one for those that lie back to back; then how many messages and
+    bytes they are, and how many entries that was."""
+    wanted, passed, _ = choose_entries(
+        bytes(content[start:stop]), 0, count_max, size_max, log_min, log_end, segment_size, None
+    )
+    ranges: list[tuple[int, int]] = []
+    for _, log_offset, size in wanted:
+        if ranges and sum(ranges[-1]) == log_offset:
+            first, before = ranges[-1]
+            ranges[-1] = (first, before + size)
+        else:
+            ranges.append((log_offset, size))
+    return ranges, len(wanted), sum(size for _, size in ranges), passed

@@ -138,6 +138,10 @@ class Connection(asyncio.Protocol):
             if command is not None:  # nearly every read: nothing is left over, nothing is missing
                 self._serve_alone(command, lag_ms)
                 return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """The long way of bytes, whatever they are."""
         try:
             if self._preface is not None:
                 data = self._pass_preface(data)
@@ -238,11 +242,14 @@ class Connection(asyncio.Protocol):
         which must stay as they are until they are written."""
         if self.is_closed:
             return
-        if self._is_corked and type(response) is bytes:  # an answer of this turn, made to measure
+        if type(response) is bytes and (self._is_corked or not self._is_write_paused):
             size = self._outbox_bytes + len(response)
-            if size <= self._corked_max_bytes:
+            if size <= self._corked_max_bytes:  # made to measure, and no cause to write at once
                 self._outbox.append(response)
                 self._outbox_bytes = size
+                if not self._is_corked and not self._is_flush_scheduled:
+                    self._is_flush_scheduled = True
+                    self._endpoint.write_turn.add(self)
                 return
         if self._is_write_paused and self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             self._drop_unread()
@@ -266,8 +273,12 @@ class Connection(asyncio.Protocol):
                 answer(request, ResponseCode.SYSTEM_ERROR, f"the answer is no frame: {error}")
             )
 
+    def answer(self, request: Command, result: Command | bytes | FrameParts) -> None:
+        """Answer a request whose handler had no answer when it was called."""
+        self._endpoint.dispatcher.reply(request, self, result)
+
     def answer_with(self, request: Command, make: Callable[[], Answer]) -> None:
-        """Answer a request whose handler had no answer yet; failures of `make` become codes."""
+        """The same with what `make` returns; its failures become codes."""
         self._endpoint.dispatcher.answer_with(request, self, make)
 
     def close(self) -> None:
@@ -393,8 +404,10 @@ class Connection(asyncio.Protocol):
                 self._endpoint.dispatcher.serve(command, self)
         finally:
             self._is_corked = False
-        if self._outbox:
-            self.flush()
+        if self._outbox and not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            if not self._endpoint.write_turn.join(self):
+                self.flush()
 
     def _work(self, allowance: int, work_max_s: float) -> None:
         """Serve commands until there are none, or until others should have their turn."""

@@ -71,8 +71,16 @@ class Dispatcher:
         except Exception as error:
             result = self._failure(command, connection, error)
         if self._hooks:
-            self._reply(command, connection, result)
+            self.reply(command, connection, result)
         elif result is not None and not command.flag & ONEWAY_BIT:
+            connection.send_answer(command, result)
+
+    def reply(self, command: Command, connection: "Connection", result: Answer) -> None:
+        """Answer a request, now or as if its handler had just returned."""
+        if self._hooks:
+            response = _decoded(result)
+            tell_after(self._hooks, connection.peer, command, response)
+        if result is not None and not command.flag & ONEWAY_BIT:
             connection.send_answer(command, result)
 
     def answer_with(
@@ -84,7 +92,7 @@ class Dispatcher:
         except Exception as error:
             result = self._failure(command, connection, error)
         if result is not None:
-            self._reply(command, connection, result)
+            self.reply(command, connection, result)
 
     async def cancel(self) -> int:
         """Cancel handlers that are still in flight; returns how many there were."""
@@ -121,7 +129,7 @@ class Dispatcher:
             result = self._failure(command, connection, error)
         finally:
             connection.requests_in_flight -= 1
-        self._reply(command, connection, result)
+        self.reply(command, connection, result)
 
     def _failure(self, command: Command, connection: "Connection", error: Exception) -> Command:
         """The answer to a request that was not served; one in a while is logged."""
@@ -141,13 +149,6 @@ class Dispatcher:
                 exc_info=None if is_theirs else error,
             )
         return answer(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-
-    def _reply(self, command: Command, connection: "Connection", result: Answer) -> None:
-        if self._hooks:
-            response = _decoded(result)
-            tell_after(self._hooks, connection.peer, command, response)
-        if result is not None and not command.flag & ONEWAY_BIT:
-            connection.send_answer(command, result)
 
 
 def _decoded(result: Answer) -> Command | None:

@@ -133,6 +133,14 @@ class ConsumeQueue:
         """Whether the entry at `offset` was made by this process: no disk can have changed it."""
         return self._tail is not None and offset >= self._tail[0]
 
+    def in_memory(self, offset: int) -> tuple[bytearray, int] | None:
+        """The newest entries as they lie in memory, and the position of the one at `offset`; None
+        if it is not among them. To be read before anything else happens on this thread."""
+        pair = self._tail
+        if pair is None or not pair[0] <= offset < self.end_offset:
+            return None
+        return pair[1], (offset - pair[0]) * ENTRY_SIZE
+
     def entries_from_disk(self, offset: int, count: int) -> bytes:
         """The same in a thread; may wait."""
         count = min(count, self.end_offset - offset)

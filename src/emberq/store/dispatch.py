@@ -59,6 +59,7 @@ class Dispatcher:
     def __init__(self, index: Indexer | None) -> None:
         self._index = index
         self._queue_listeners: list[QueueListener] = []
+        self._end_listeners: list[Callable[[], None]] = []
         # Queues with entries that their files lack. Only grows here, and only by whole calls into
         # C: the flusher's thread takes out of it at the same time.
         self.dirty_queues: set[ConsumeQueue] = set()
@@ -78,6 +79,10 @@ class Dispatcher:
     def on_queue_grown(self, listener: QueueListener) -> None:
         """Call `listener(queue, end_offset)` once per batch for each queue that grew."""
         self._queue_listeners.append(listener)
+
+    def on_queues_told(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` after each such batch, when all of its queues are told."""
+        self._end_listeners.append(listener)
 
     def apply(self, records: list[Dispatched]) -> None:
         """Take records and tell listeners."""
@@ -117,3 +122,5 @@ class Dispatcher:
             for listener in self._queue_listeners:
                 for queue in grown:
                     listener(queue, queue.end_offset)
+            for end_listener in self._end_listeners:
+                end_listener()

@@ -23,11 +23,12 @@ from emberq.store.turn_dispatch import Schedule
 
 log = logging.getLogger(__name__)
 
-# With very many queues most have an entry or two that their files lack, and a write of 20 bytes
-# costs as much as one of 1,000. Entries in memory are read and recovered all the same, so between
-# two syncs only so many queues with few entries are written.
-FEW_ENTRIES_MAX = 32
-SMALL_WRITES_MAX = 1_000
+# With very many queues most have few entries that their files lack, and a write of 20 bytes costs
+# as much as one of 8,000: each is a turn with the interpreter that the loop waits for. Entries in
+# memory are read and recovered all the same, so in one round only so many queues with few entries
+# are written; official brokers too sync a queue only when two pages of it are new.
+FEW_ENTRIES_MAX = 400
+SMALL_WRITES_MAX = 32
 
 # What goes away by itself or by an administrator's hand.
 _WANTS_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})

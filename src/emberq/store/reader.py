@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from emberq.kernel import are_records_of, choose_entries
+from emberq.kernel import are_records_of, choose_entries, choose_ranges
 from emberq.kernel.queue_entries import EntryFilter, Wanted
 from emberq.record.layout import SIZE_AND_MAGIC, BytesLike
 from emberq.store.commit_log import CommitLog
@@ -83,6 +83,10 @@ class QueueReader:
         accepts_record: RecordFilter | None = None,
     ) -> ReadResult | None:
         """Messages from a queue offset on; None if the disk would have to be waited for."""
+        if accepts is None and accepts_record is None and queue is not None:
+            newest = self._read_newest(queue, offset, limits)
+            if newest is not None:
+                return newest
         return self._read(queue, offset, limits, accepts, accepts_record, may_wait=False)
 
     def read_waiting(
@@ -97,6 +101,48 @@ class QueueReader:
         result = self._read(queue, offset, limits, accepts, accepts_record, may_wait=True)
         assert result is not None
         return result
+
+    def _read_newest(
+        self, queue: ConsumeQueue, offset: int, limits: ReadLimits
+    ) -> ReadResult | None:
+        """Messages that this process has just put, all of which are wanted: what nearly every
+        consumer reads. None: these are others."""
+        entries = queue.in_memory(offset)
+        if entries is None or offset < queue.min_offset:
+            return None
+        content, at = entries
+        commit_log = self._log
+        log_end = commit_log.end
+        count_max = max(1, limits.count_max)
+        ranges, count, size, passed = choose_ranges(
+            content,
+            at,
+            at + count_max * ENTRY.size,
+            count_max,
+            limits.size_max_bytes,
+            commit_log.min_offset,
+            log_end,
+            commit_log.segment_size,
+        )
+        window = min(self._hot_window, self.memory_bytes)
+        if not count or ranges[0][0] < max(log_end - window, self.verified_from):
+            return None
+        active, active_start = commit_log.active, commit_log.active_start
+        parts: list[BytesLike] = []
+        for log_offset, part_size in ranges:
+            position = log_offset - active_start
+            if active is None or position < 0:
+                return None
+            parts.append(active.view[position : position + part_size])
+        return ReadResult(
+            _FOUND,
+            offset + passed,
+            queue.min_offset,
+            queue.end_offset,
+            tuple(parts),
+            count,
+            size,
+        )
 
     def _read(
         self,

@@ -49,6 +49,9 @@ class Peer:
         self.is_closed = False
         self.answered: list[Command] = []
 
+    def answer(self, request: Command, result: Answer) -> None:
+        self.answer_with(request, lambda: result)
+
     def answer_with(self, request: Command, make: Callable[[], Answer]) -> None:
         result = answer_of(request, make)
         if result is not None:
@@ -127,8 +130,10 @@ class Pulling:
             max_offset=store.max_offset,
             config=lambda: self.config,
             steady_ms=clock,
+            write_answers=lambda: None,
         )
         store.dispatcher.on_queue_grown(self.polling.queue_grown)
+        store.dispatcher.on_queues_told(self.polling.run_woken)
 
     def set(self, **changes: Any) -> None:
         self.config = replace(self.config, **changes)

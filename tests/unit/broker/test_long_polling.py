@@ -22,6 +22,7 @@ class Bench:
         self.ends: dict[tuple[str, int], int] = {}
         self.now_ms = 0
         self.replayed: list[tuple[HeldPull, bool]] = []
+        self.written_count = 0
         self.is_answering = True
         self.polling = LongPolling(
             self.held,
@@ -29,7 +30,11 @@ class Bench:
             max_offset=lambda topic, queue_id: self.ends.get((topic, queue_id), 0),
             config=lambda: BrokerConfig(**config),
             steady_ms=lambda: self.now_ms,
+            write_answers=self.note_write,
         )
+
+    def note_write(self) -> None:
+        self.written_count = len(self.replayed)
 
     def replay(self, held: HeldPull, *, is_last: bool) -> None:
         self.replayed.append((held, is_last))
@@ -45,6 +50,7 @@ class Bench:
         self.ends["T", queue_id] = end_offset
         queue = cast(ConsumeQueue, SimpleNamespace(topic="T", queue_id=queue_id))
         self.polling.queue_grown(queue, end_offset)
+        self.polling.run_woken()
 
 
 def test_a_message_wakes_the_pulls_of_its_queue_at_once() -> None:
@@ -55,6 +61,16 @@ def test_a_message_wakes_the_pulls_of_its_queue_at_once() -> None:
     bench.grow(6)
 
     assert bench.replayed == [(waiting, False)]
+
+
+def test_answers_of_woken_pulls_are_written_when_all_have_run() -> None:
+    bench = Bench()
+    for _ in range(3):
+        bench.hold()
+
+    bench.grow(6)
+
+    assert bench.written_count == 3
 
 
 def test_what_is_known_already_wakes_nobody() -> None:

@@ -127,15 +127,16 @@ class PullHandlers:
     def replay(self, held: HeldPull, *, is_last: bool) -> None:
         """Run a held pull again: it is answered if it finds something, or if this is its end."""
         turn: _Turn = held.request
-        turn.connection.answer_with(turn.command, partial(self._read_again, turn, held, is_last))
-
-    def _read_again(self, turn: _Turn, held: HeldPull, is_last: bool) -> Answer:
+        connection = turn.connection
         try:
-            turn.terms = self._checks.renewed(turn.terms, turn.connection.peer)
-            return self._read(turn, held, is_last)
-        except BaseException:
-            self._held.remove(held)  # its answer is the failure
-            raise
+            turn.terms = self._checks.renewed(turn.terms, connection.peer)
+            answer = self._read(turn, held, is_last)
+        except Exception as error:
+            self._held.remove(held)
+            connection.answer_with(turn.command, partial(_fail, error))
+        else:
+            if answer is not None:
+                connection.answer(turn.command, answer)
 
     def _read(self, turn: _Turn, held: HeldPull | None, is_last: bool) -> Answer:
         """One run of a pull: its first, or one of a pull that was held. If it is the last one, a
@@ -268,7 +269,11 @@ class PullHandlers:
             return False
         held.scanned_offset = result.next_offset
         held.filter = turn.terms.filter
-        return held in self._held or self._held.hold(held)
+        return held.is_held or self._held.hold(held)
+
+
+def _fail(error: Exception) -> Answer:
+    raise error
 
 
 def _values(terms: PullTerms, result: ReadResult) -> tuple[int, ...]:

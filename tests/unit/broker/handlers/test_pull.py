@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from emberq.broker.filters.choice import READ_INDEX
 from emberq.broker import pull_terms
+from emberq.broker.filters.choice import READ_INDEX
 from emberq.errors import ProtocolError
 from emberq.model.group import GroupConfig
 from emberq.model.subscription import SQL92_EXPRESSION, MessageModel, Subscription

@@ -31,16 +31,31 @@ def key_generator(ip: str) -> UniqueKeyGenerator:
     )
 
 
+class _ThisProcess:
+    """Asked for with every message: a number that forks change, for the process id costs a call
+    into the kernel."""
+
+    forks = 0
+
+    @classmethod
+    def note_fork(cls) -> None:
+        cls.forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_ThisProcess.note_fork)
+
+
 class ProcessGuard:
     """Notices that the process was forked."""
 
-    __slots__ = ("_process_id",)
+    __slots__ = ("_forks",)
 
     def __init__(self) -> None:
-        self._process_id = os.getpid()
+        self._forks = _ThisProcess.forks
 
     def check(self) -> None:
-        if os.getpid() != self._process_id:
+        if _ThisProcess.forks != self._forks:
             raise ForkedClient(
                 "this client was made before the process was forked",
                 hint="Make clients after the fork, one in each process",

@@ -33,20 +33,15 @@ def encode_batch_element(body: BytesLike, properties: bytes = b"", flag: int = 0
     Raises:
         RecordError: the properties or the flag do not fit.
     """
-    size = BATCH_ELEMENT_SIZE_MIN + len(body) + len(properties)
-    if len(properties) > PROPERTIES_SIZE_MAX:
-        raise RecordError(f"properties of {len(properties)} bytes, at most {PROPERTIES_SIZE_MAX}")
+    body_size, properties_size = len(body), len(properties)
+    size = BATCH_ELEMENT_SIZE_MIN + body_size + properties_size
+    if properties_size > PROPERTIES_SIZE_MAX:
+        raise RecordError(f"properties of {properties_size} bytes, at most {PROPERTIES_SIZE_MAX}")
     if size > RECORD_SIZE_MAX or not -(1 << 31) <= flag < 1 << 31:
         raise RecordError(f"message of {size} bytes with flag {flag} does not fit a batch")
     # Magic and checksum are 0: the broker computes its own.
-    return b"".join(
-        (
-            BATCH_PREFIX.pack(size, 0, 0, flag, len(body)),
-            body,
-            LENGTH_16.pack(len(properties)),
-            properties,
-        )
-    )
+    head = BATCH_PREFIX.pack(size, 0, 0, flag, body_size)
+    return b"".join((head, body, LENGTH_16.pack(properties_size), properties))
 
 
 def encode_batch(elements: Iterable[BatchElement]) -> bytes:
@@ -54,6 +49,18 @@ def encode_batch(elements: Iterable[BatchElement]) -> bytes:
     return b"".join(
         encode_batch_element(element.body, element.properties, element.flag) for element in elements
     )
+
+
+def batch_element_size(body: BytesLike, properties: str, flag: int) -> int:
+    """How long a message will be as part of a batch.
+
+    Raises:
+        RecordError: the flag does not fit.
+    """
+    if flag and not -(1 << 31) <= flag < 1 << 31:
+        raise RecordError(f"the flag {flag} does not fit a batch")
+    size = len(properties) if properties.isascii() else len(properties.encode())
+    return BATCH_ELEMENT_SIZE_MIN + len(body) + size
 
 
 def iter_batch(content: bytes | memoryview) -> Iterator[BatchElement]:

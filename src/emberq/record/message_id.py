@@ -6,7 +6,7 @@ The formats are docs/formats/message-ids.md.
 import struct
 import time
 from collections.abc import Callable
-from itertools import count
+from itertools import count, islice
 
 from emberq.errors import RecordError
 from emberq.record.host import PackedHost
@@ -94,12 +94,26 @@ class UniqueKeyGenerator:
         self._month_start_ms = month_start_ms
         self._counter = count()
         # Both bounds in one tuple, so that no thread sees the start of one month with the end of
-        # another.
+        # another; a moment and its text likewise.
         self._month = (0, 0)
+        self._latest = (-1, "")
 
     def next(self) -> str:
         """Return a new key: 32 characters with an IPv4 address, 56 with IPv6."""
         now_ms = self._now_ms()
+        at_ms, text = self._latest
+        if now_ms != at_ms:
+            text = self._begin_of(now_ms)
+            self._latest = (now_ms, text)
+        return f"{text}{next(self._counter) & 0xFFFF:04X}"
+
+    def take(self, count: int) -> list[str]:
+        """Several new keys, in less time than one by one."""
+        text = self._begin_of(self._now_ms())
+        return [f"{text}{number & 0xFFFF:04X}" for number in islice(self._counter, count)]
+
+    def _begin_of(self, now_ms: int) -> str:
+        """What all keys of one millisecond have in common."""
         start_ms, end_ms = self._month
         if not start_ms - _CLOCK_STEP_BACK_MS_MAX < now_ms < end_ms:
             start_ms, end_ms = self._month = (
@@ -108,7 +122,7 @@ class UniqueKeyGenerator:
             )
         # A month has more milliseconds than a signed 32-bit number: the span is unsigned.
         span_ms = max(now_ms - start_ms, 0)
-        return f"{self._prefix}{span_ms:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{span_ms:08X}"
 
 
 def unique_key_time_ms(

@@ -77,6 +77,21 @@ async def test_sends_at_once_share_a_batch_and_each_has_its_own_result(running: 
         assert int(result.offset_message_id[-16:], 16) == record.log_offset
 
 
+async def test_plain_messages_share_a_batch_with_all_others(running: Cluster) -> None:
+    tags = ["A", None, "B", None, None]
+    async with Producer("writers", name_server=running.name_server, linger=0.05) as producer:
+        results = await asyncio.gather(
+            *(producer.send("orders", b"%d" % n, tags=tag) for n, tag in enumerate(tags))
+        )
+
+    records = sorted(stored(running, "orders"), key=lambda record: record.queue_offset)
+    found = [decode_properties(record.properties) for record in records]
+    assert [each.get("TAGS") for each in found] == tags
+    assert [each["UNIQ_KEY"] for each in found] == [result.message_id for result in results]
+    assert [bytes(record.body) for record in records] == [b"%d" % n for n in range(len(tags))]
+    assert {each["WAIT"] for each in found} == {"true"}
+
+
 async def test_a_batch_that_is_full_leaves_at_once() -> None:
     server = Broker()
     async with (

@@ -1,10 +1,10 @@
 """The client against scripted servers: name servers, routes, heartbeats, calls, life."""
 
 import asyncio
-import os
 
 import pytest
 
+from emberq.client import identity
 from emberq.client.aio.client import Client
 from emberq.client.credentials import Credentials
 from emberq.client.settings import ClientSettings
@@ -383,7 +383,7 @@ async def test_a_client_is_used_between_start_and_close() -> None:
 
 async def test_a_forked_child_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Client(UNUSED) as client:
-        monkeypatch.setattr(os, "getpid", lambda: -1)
+        monkeypatch.setattr(identity._ThisProcess, "forks", identity._ThisProcess.forks + 1)
         with pytest.raises(ForkedClient, match="after the fork"):
             client.check_running()
         monkeypatch.undo()

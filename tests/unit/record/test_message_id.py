@@ -94,6 +94,15 @@ def test_a_unique_key_holds_address_process_constant_span_and_counter() -> None:
     assert generator.next() == "0A010107ABCD01020304000012340001"
 
 
+def test_keys_taken_together_are_those_taken_one_by_one() -> None:
+    clock = Clock(utc_ms(2024, 5, 2))
+    together, alone = (UniqueKeyGenerator(IP, 1, 1, clock) for _ in range(2))
+
+    taken = [*together.take(3), together.next(), *together.take(0)]
+
+    assert taken == [alone.next() for _ in range(4)]
+
+
 def test_a_unique_key_with_ipv6_has_56_characters() -> None:
     generator = UniqueKeyGenerator(bytes(range(16)), 1, -1, Clock(utc_ms(2024, 5, 2)))
 

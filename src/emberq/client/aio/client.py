@@ -239,7 +239,7 @@ class Client(Life):
     # Names
 
     def wrap(self, name: str) -> str:
-        return namespaces.wrap(self.namespace, name)
+        return namespaces.wrap(self.namespace, name) if self.namespace else name
 
     def unwrap(self, name: str) -> str:
         return namespaces.unwrap(self.namespace, name)

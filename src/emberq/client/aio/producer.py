@@ -35,7 +35,7 @@ from emberq.client.aio.transactions import (
 )
 from emberq.client.aio.watched_sends import Send, WatchedSends
 from emberq.client.broker_failures import broker_failure
-from emberq.client.codecs import codec_for
+from emberq.client.codecs import BYTES, codec_for
 from emberq.client.core.broker_faults import BrokerFaults
 from emberq.client.core.message import Delay, Message, Selector, SendResult, message_of
 from emberq.client.core.outgoing import (
@@ -45,6 +45,7 @@ from emberq.client.core.outgoing import (
     check_batch,
     check_group,
     check_topic,
+    is_plain,
     outgoing,
     outgoing_batch,
     split_batch,
@@ -157,14 +158,22 @@ class Producer(AtHand, Life):
             self.client, self._wire_group, self._codec, check, on_end=self._transaction_ended
         )
         self._batching: Batching | None = None
+        self._plain_body_max = 0
         if linger:
             self._batching = Batching(
                 seconds(linger),
                 min(batch_bytes, message_size_max),
+                prepare=self._prepared,
                 send=self._send_ready,
                 spawn=self.client.spawn,
-                next_id=self.client.keys.next,
+                keys=self.client.keys,
             )
+            # Others are made ready one by one.
+            if self._codec is BYTES and not self.client.namespace:
+                above_bytes = self._compression.above_bytes
+                self._plain_body_max = self._batching.plain_body_max
+                if above_bytes is not None:
+                    self._plain_body_max = min(self._plain_body_max, above_bytes - 1)
 
     # Life
 
@@ -223,11 +232,12 @@ class Producer(AtHand, Life):
         """
         whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
         deadline = _deadline(timeout, self._send_timeout_s)
+        send_one = self._send_one if self._batching is None else self._send_in_company
         if self._watched is None:
-            return await self._send_one(whole, queue, selector, deadline)
+            return await send_one(whole, queue, selector, deadline)
 
         async def send(messages: Sequence[Message]) -> list[SendResult]:
-            return [await self._send_one(messages[0], queue, selector, deadline)]
+            return [await send_one(messages[0], queue, selector, deadline)]
 
         [result] = await self._watched.run([whole], send)
         return result
@@ -245,12 +255,38 @@ class Producer(AtHand, Life):
         if not self._room.enter_at_once():
             await self._wait_for_room(deadline)
         try:
-            if self._batching is not None and self._batching.takes(whole):
-                if selector is not None or whole.ordering_key is not None:
-                    chosen = await self._choose(ready.topic, whole, queue, selector, None)
-                    queue = self._unwrapped(chosen)
-                return await self._batching.add(ready, whole, queue, deadline)
             return await self._send(ready, whole, queue, selector, deadline)
+        finally:
+            self._room.leave()
+
+    async def _send_in_company(
+        self,
+        whole: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        deadline: float,
+    ) -> SendResult:
+        """As `_send_one`, with messages of other callers that come soon."""
+        batching = self._batching
+        if batching is None or not batching.takes(whole):
+            return await self._send_one(whole, queue, selector, deadline)
+        ready = None
+        if queue is None and selector is None and is_plain(whole, self._plain_body_max):
+            self._check_open()
+            check_topic(whole.topic)
+        else:
+            ready = self._outgoing(whole)
+        if self._has_check:
+            await self._greet(self.client.wrap(whole.topic))
+        if not self._room.enter_at_once():
+            await self._wait_for_room(deadline)
+        try:
+            if ready is None:
+                return await batching.add_plain(whole, deadline)
+            if selector is not None or whole.ordering_key is not None:
+                chosen = await self._choose(ready.topic, whole, queue, selector, None)
+                queue = self._unwrapped(chosen)
+            return await batching.add(ready, whole, queue, deadline)
         finally:
             self._room.leave()
 
@@ -311,13 +347,19 @@ class Producer(AtHand, Life):
         first = encoded[0]
         check_topic(first.topic)
         keys = self.client.keys
-        pieces = list(split_batch(((each, keys.next()) for each in encoded), self._size_max))
+        identified = zip(encoded, keys.take(len(encoded)), strict=True)
+        pieces = list(split_batch(identified, self._size_max))
         topic = self.client.wrap(first.topic)
         results: list[SendResult] = []
         for piece in pieces:
             deadline = _deadline(timeout, self._send_timeout_s)
+            elements, message_ids = zip(*piece, strict=True)
             ready = outgoing_batch(
-                topic, piece, keys.next(), is_store_awaited=first.is_store_awaited
+                topic,
+                elements,
+                message_ids,
+                keys.next(),
+                is_store_awaited=first.is_store_awaited,
             )
             async with self._place(deadline):
                 results.append(await self._send(ready, first, queue, None, deadline))
@@ -479,10 +521,21 @@ class Producer(AtHand, Life):
         wire_topic: str | None = None,
     ) -> Outgoing:
         """`extra` are properties that users may not set."""
+        self._check_open()
+        check_topic(message.topic)
+        return self._prepared(message, extra, wire_topic)
+
+    def _check_open(self) -> None:
         self.client.check_running()
         if not self._is_open:
             raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
-        check_topic(message.topic)
+
+    def _prepared(
+        self,
+        message: Message,
+        extra: tuple[tuple[str, str], ...] = (),
+        wire_topic: str | None = None,
+    ) -> Outgoing:
         client = self.client
         if client.namespace:
             extra += ((property_names.INSTANCE_ID, client.namespace),)
@@ -504,8 +557,9 @@ class Producer(AtHand, Life):
             greeted |= brokers
 
     def _encoded(self, message: Message) -> Message:
-        body = self._codec.encode(message.body)
-        return message if body is message.body else replace(message, body=body)
+        if self._codec is BYTES and type(message.body) is bytes:
+            return message
+        return replace(message, body=self._codec.encode(message.body))
 
     async def _send_ready(
         self, ready: Outgoing, message: Message, queue: MessageQueue | None, deadline: float

@@ -46,13 +46,13 @@ def message_of(
     ordering_key: str | int | None = None,
 ) -> Message:
     """A message as it was given, or made of its parts."""
-    if isinstance(message, Message):
-        if body is not None or tags or keys or properties or delay is not None:
-            raise MessageRefused("give a Message, or a topic and its parts, not both")
-        return message if ordering_key is None else replace(message, ordering_key=ordering_key)
-    if body is None:
-        raise MessageRefused(f"a message to {message} needs a body")
-    return Message(message, body, tags, keys, properties or {}, delay, ordering_key)
+    if isinstance(message, str):
+        if body is None:
+            raise MessageRefused(f"a message to {message} needs a body")
+        return Message(message, body, tags, keys, properties or {}, delay, ordering_key)
+    if body is not None or tags or keys or properties or delay is not None:
+        raise MessageRefused("give a Message, or a topic and its parts, not both")
+    return message if ordering_key is None else replace(message, ordering_key=ordering_key)
 
 
 class SendStatus(StrEnum):

@@ -12,7 +12,7 @@ from emberq.client.core.message import Message
 from emberq.errors import MessageRefused
 from emberq.model.system_topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from emberq.record import property_names as names
-from emberq.record.batch import encode_batch_element
+from emberq.record.batch import batch_element_size, encode_batch_element
 from emberq.record.compression import COMPRESSION_LEVEL_DEFAULT, compress
 from emberq.record.layout import PROPERTIES_SIZE_MAX
 from emberq.record.properties import NAME_END, VALUE_END
@@ -96,7 +96,8 @@ def outgoing(
     """
     body = checked_body(message.body, size_max)
     system_flag = 0
-    if compression.above_bytes is not None and len(body) >= compression.above_bytes:
+    above_bytes = compression.above_bytes
+    if above_bytes is not None and len(body) >= above_bytes:
         body = compress(body, compression.kind, compression.level)
         system_flag = with_compression(0, compression.kind)
     return Outgoing(
@@ -110,7 +111,9 @@ def outgoing(
 
 
 def checked_body(body: object, size_max: int) -> bytes:
-    if type(body) is not bytes and not isinstance(body, bytes | bytearray | memoryview):
+    if type(body) is bytes and 0 < len(body) <= size_max:
+        return body
+    if not isinstance(body, bytes | bytearray | memoryview):
         raise MessageRefused(
             f"a body is bytes, not {type(body).__name__}; give the producer a codec for others"
         )
@@ -129,8 +132,11 @@ def properties_text(
     Raises:
         MessageRefused: a reserved name, an empty value, a separator inside, or too much of it.
     """
-    end = f"{_ID_BEGIN}{message_id}{_wait_text(message.is_store_awaited)}"
-    if is_plain(message) and not extra:
+    wait = _STORE_AWAITED if message.is_store_awaited else _STORE_NOT_AWAITED
+    end = f"{_ID_BEGIN}{message_id}{wait}"
+    if not (extra or message.properties or message.tags or message.keys) and (
+        message.ordering_key is None and message.delay is None
+    ):
         return end
     parts: list[str] = []
     for name, value in message.properties.items():
@@ -152,21 +158,6 @@ def properties_text(
     if len(text) > PROPERTIES_SIZE_MAX // 3 and len(text.encode()) > PROPERTIES_SIZE_MAX:
         raise MessageRefused(f"properties of more than {PROPERTIES_SIZE_MAX} bytes")
     return text
-
-
-def is_plain(message: Message) -> bool:
-    """Whether it has a topic and a body and nothing else."""
-    return not (
-        message.properties
-        or message.tags
-        or message.keys
-        or message.ordering_key is not None
-        or message.delay is not None
-    )
-
-
-def _wait_text(is_store_awaited: bool) -> str:
-    return _STORE_AWAITED if is_store_awaited else _STORE_NOT_AWAITED
 
 
 def _property(name: str, value: str) -> str:
@@ -197,6 +188,34 @@ def delay_property(delay: int | timedelta | datetime) -> tuple[str, str]:
 
 
 # Batches
+
+
+def is_plain(message: Message, body_size_max: int) -> bool:
+    """Whether a message is nothing but a topic and a body of bytes that need no more checks."""
+    body = message.body
+    return (
+        type(body) is bytes
+        and 0 < len(body) <= body_size_max
+        and not (message.tags or message.keys or message.properties or message.flag)
+        and message.ordering_key is None
+        and message.delay is None
+    )
+
+
+def plain_element_size(message_id: str) -> int:
+    """What a plain message needs beside its body, as part of a batch."""
+    return batch_element_size(b"", f"{_ID_BEGIN}{message_id}{_STORE_NOT_AWAITED}", 0)
+
+
+def plain_elements(messages: Sequence[Message], message_ids: Sequence[str]) -> list[bytes]:
+    """Plain messages as parts of one batch, alike in `is_store_awaited`: what `outgoing` and
+    `encode_batch_element` make of each, all at once."""
+    wait = _STORE_AWAITED if messages[0].is_store_awaited else _STORE_NOT_AWAITED
+    texts = [f"{_ID_BEGIN}{message_id}{wait}".encode() for message_id in message_ids]
+    return [
+        encode_batch_element(message.body, text, 0)
+        for message, text in zip(messages, texts, strict=True)
+    ]
 
 
 def check_batch(messages: Sequence[Message]) -> None:
@@ -243,10 +262,15 @@ def split_batch(
 
 
 def outgoing_batch(
-    topic: str, piece: Sequence[tuple[bytes, str]], batch_id: str, *, is_store_awaited: bool
+    topic: str,
+    elements: Iterable[bytes],
+    message_ids: Iterable[str],
+    batch_id: str,
+    *,
+    is_store_awaited: bool,
 ) -> Outgoing:
     """One request for several messages; the result names all of their ids."""
-    properties = f"{_ID_BEGIN}{batch_id}{_wait_text(is_store_awaited)}"
-    body = b"".join(element for element, _ in piece)
-    ids = ",".join(message_id for _, message_id in piece)
-    return Outgoing(topic, body, properties, ids, 0, 0, is_batch=True)
+    wait = _STORE_AWAITED if is_store_awaited else _STORE_NOT_AWAITED
+    properties = f"{_ID_BEGIN}{batch_id}{wait}"
+    ids = ",".join(message_ids)
+    return Outgoing(topic, b"".join(elements), properties, ids, 0, 0, is_batch=True)

@@ -12,19 +12,22 @@ from emberq.client.core.outgoing import (
     check_group,
     check_topic,
     delay_property,
+    is_plain,
     outgoing,
     outgoing_batch,
+    plain_element_size,
+    plain_elements,
     split_batch,
 )
 from emberq.errors import MessageRefused
-from emberq.record.batch import iter_batch
+from emberq.record.batch import encode_batch_element, iter_batch
 from emberq.record.properties import parse_properties
 
 PLAIN = Compression(above_bytes=None)
 SIZE_MAX = 1000
 
 
-def message(body: bytes = b"hello", **options: object) -> Message:
+def message(body: bytes | bytearray = b"hello", **options: object) -> Message:
     return Message("orders", body, **options)  # type: ignore[arg-type] # the options vary by test
 
 
@@ -127,10 +130,45 @@ def test_a_batch_is_cut_where_it_would_not_fit() -> None:
     pieces = list(split_batch(given, SIZE_MAX))
 
     assert [[each for _, each in piece] for piece in pieces] == [["ID0", "ID1"], ["ID2", "ID3"]]
-    ready = outgoing_batch("orders", pieces[0], "BATCH", is_store_awaited=False)
+    elements, message_ids = zip(*pieces[0], strict=True)
+    ready = outgoing_batch("orders", elements, message_ids, "BATCH", is_store_awaited=False)
     assert [bytes(element.body[:1]) for element in iter_batch(ready.body)] == [b"A", b"B"]
     assert ready.message_id == "ID0,ID1"
     assert parse_properties(ready.properties) == {"UNIQ_KEY": "BATCH", "WAIT": "false"}
+
+
+@pytest.mark.parametrize("is_store_awaited", [True, False])
+def test_plain_messages_are_encoded_together_as_one_by_one(is_store_awaited: bool) -> None:
+    given = [message(bytes(size), is_store_awaited=is_store_awaited) for size in (1, 5, 300)]
+    message_ids = [f"{number:032X}" for number in range(len(given))]
+
+    elements = plain_elements(given, message_ids)
+
+    assert all(is_plain(each, 300) for each in given)
+    for each, message_id, element in zip(given, message_ids, elements, strict=True):
+        ready = outgoing(each, "orders", message_id, compression=Compression(), size_max=SIZE_MAX)
+        text = ready.properties.encode()
+        assert element == encode_batch_element(ready.body, text, ready.flag)
+        rest = len(element) - len(each.body)
+        assert 0 <= plain_element_size(message_id) - rest <= 1  # "false" is longer than "true"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message(b""),
+        message(b"x" * 101),
+        message(bytearray(b"x")),
+        message(tags="T"),
+        message(keys="k"),
+        message(properties={"a": "b"}),
+        message(ordering_key=0),
+        message(delay=1),
+        message(flag=1),
+    ],
+)
+def test_whatever_needs_a_closer_look_is_not_plain(other: Message) -> None:
+    assert not is_plain(other, 100)
 
 
 @pytest.mark.parametrize(

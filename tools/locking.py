@@ -16,6 +16,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "build": ("--group", "build"),
     "java": ("--group", "java"),
     "docs": ("--group", "docs"),
+    "bench": ("--group", "bench"),
     "locking": ("--group", "locking"),
 }
 

@@ -87,7 +87,7 @@ def _started(
 ) -> Iterator[Running]:
     with process_in_home(command, home, environment) as (process, started_at):
         try:
-            _await_first_message(process, port)
+            await_first_message(process, port)
         except (OSError, RuntimeError) as error:
             raise RuntimeError(
                 f"{Path(command[0]).name} took no message: {error}\n{output_tail(home)}"
@@ -96,7 +96,7 @@ def _started(
         yield Running(port=port, pid=process.pid, first_answer_s=first_answer_s)
 
 
-def _await_first_message(process: "subprocess.Popen[bytes]", port: int) -> None:
+def await_first_message(process: "subprocess.Popen[bytes]", port: int) -> None:
     """From the start of the process until a message is accepted."""
     deadline = time.perf_counter() + START_TIMEOUT_S
     request = frames.send(FIRST_TOPIC, 0, b"first")

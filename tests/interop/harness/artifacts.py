@@ -60,21 +60,23 @@ def missing_tools() -> list[str]:
 
 
 def server_jars(line: Line) -> Path:
-    return _resolved(f"servers-{line.server_version}", SERVER_ARTIFACTS, line.server_version)
+    return resolved_jars(f"servers-{line.server_version}", SERVER_ARTIFACTS, line.server_version)
 
 
 def client_jars(line: Line) -> Path:
     if line.client_version == line.server_version:
         return server_jars(line)
-    return _resolved(f"clients-{line.client_version}", CLIENT_ARTIFACTS, line.client_version)
+    return resolved_jars(f"clients-{line.client_version}", CLIENT_ARTIFACTS, line.client_version)
 
 
-def _resolved(name: str, artifacts: tuple[str, ...], version: str) -> Path:
+def resolved_jars(
+    name: str, artifacts: tuple[str, ...], version: str, *, group: str = GROUP
+) -> Path:
     """The folder of jars, complete: resolved now if it is not there or was damaged."""
     target = cache_directory() / name
     with locked(name):
         if not _is_complete(target):
-            _resolve_into(target, artifacts, version)
+            _resolve_into(target, _pom(group, artifacts, version))
     return target
 
 
@@ -97,10 +99,10 @@ def _is_complete(directory: Path) -> bool:
     return bool(sizes) and found == sizes
 
 
-def _resolve_into(target: Path, artifacts: tuple[str, ...], version: str) -> None:
+def _resolve_into(target: Path, project: str) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.partial-") as work:
         pom, jars = Path(work) / "pom.xml", Path(work) / "jars"
-        pom.write_text(_pom(artifacts, version))
+        pom.write_text(project)
         command = ["mvn", "-B", "-q", "-f", str(pom), f"{DEPENDENCY_PLUGIN}:copy-dependencies"]
         command += [f"-DoutputDirectory={jars}", "-DincludeScope=runtime"]
         done = subprocess.run(
@@ -121,9 +123,9 @@ def _size_of_sound_jar(jar: Path) -> int:
     return jar.stat().st_size
 
 
-def _pom(artifacts: tuple[str, ...], version: str) -> str:
+def _pom(group: str, artifacts: tuple[str, ...], version: str) -> str:
     dependencies = "".join(
-        f"<dependency><groupId>{GROUP}</groupId><artifactId>{artifact}</artifactId>"
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
         for artifact in artifacts
     )

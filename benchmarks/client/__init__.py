@@ -1,0 +1,1 @@
+"""The Python client beside the official clients and beside Python clients of Kafka."""

@@ -17,6 +17,8 @@ LAST_LINES = {
     "many_at_once": "1000 messages, each in its own place",
     "in_order": "grace: created → paid → shipped",
     "pull_and_commit": "committed",
+    "request_reply": "beer: not sold here",
+    "transactions": "order-2 was never seen",
 }
 
 

@@ -1,4 +1,4 @@
-"""Request and reply with a scripted broker: EmberQ's own does not push replies yet."""
+"""Request and reply with a scripted broker, which does what no real one would."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Transactions with a scripted broker: EmberQ's own has no half messages yet."""
+"""Transactions with a scripted broker, which does what no real one would."""
 
 import asyncio
 from collections.abc import AsyncIterator

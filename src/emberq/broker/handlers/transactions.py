@@ -13,7 +13,7 @@ from emberq.broker.transactions.verdicts import is_too_late
 from emberq.errors import ProtocolError, RecordError, RequestRejected
 from emberq.model.system_topics import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from emberq.protocol.codes import RequestCode, ResponseCode
-from emberq.protocol.command import Command, answer
+from emberq.protocol.command import ONEWAY_BIT, Command, answer
 from emberq.protocol.header_fields import read_int32, read_int64
 from emberq.protocol.headers.transactions import ResumeCheckHalfMessage
 from emberq.record.decode import decode_record
@@ -115,6 +115,8 @@ class TransactionHandlers:
         status = self._halves.end(half, properties, is_commit=kind == _COMMIT)
         if not status.is_stored:
             raise self._refusal(status)
+        if not command.flag & ONEWAY_BIT:
+            self._halves.write_operations()  # what is answered must not be asked about again
         return answer(command, remark=CODE_NOT_SET_REMARK if kind == _ROLLBACK else None)
 
     def _check(self, half: Record, properties: Properties, fields: dict[str, str]) -> None:

@@ -55,8 +55,7 @@ class TimerQueue:
         self._deliver_now = deliver_now
         self._time_ms = time_ms
         self._seldom = Seldom(ILLEGAL_LOGGED_EVERY_S)
-        self._enqueued = timers.enqueued
-        self._enqueued_end = self.end  # where the queue ended when those were found
+        self._known_end = self.end  # where the queue ended at the start
 
     @property
     def end(self) -> int:
@@ -87,8 +86,8 @@ class TimerQueue:
             )
         next_offset = self._take_records(found)
         self._timers.queue_offset = next_offset
-        if self._enqueued and next_offset >= self._enqueued_end:
-            self._enqueued = frozenset()
+        if self._timers.enqueued and next_offset >= self._known_end:
+            self._timers.enqueued = frozenset()
         return offset < next_offset < queue.end_offset
 
     def _take_records(self, found: ReadResult) -> int:
@@ -112,7 +111,7 @@ class TimerQueue:
 
     def _take_record(self, record: Record, now_ms: int) -> bool:
         """False: the store does not take it now. Raises RecordError."""
-        if record.log_offset in self._enqueued:
+        if record.log_offset in self._timers.enqueued:
             return True
         properties = record.properties
         slot_ms = stored_slot_ms(properties)

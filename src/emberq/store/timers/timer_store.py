@@ -63,7 +63,14 @@ class TimerStore:
     """Lives on the loop's thread, but for opening, loading slots and writing, which may wait."""
 
     def __init__(
-        self, disk: Disk, root: Path, *, precision_ms: int, file_size: int, roll_window: int
+        self,
+        disk: Disk,
+        root: Path,
+        *,
+        precision_ms: int,
+        file_size: int,
+        roll_window: int,
+        wheel_size: int = WHEEL_SIZE_BYTES,
     ) -> None:
         self.precision_ms = precision_ms
         self._disk = disk
@@ -74,7 +81,7 @@ class TimerStore:
         self._nearly_there_ms = _usable_window(roll_window) // 3 * precision_ms
         self._log = TimerLog(disk, root / "timerlog", file_size)
         # Only pages with slots in use cost memory.
-        self.wheel = TimerWheel(mmap(-1, WHEEL_SIZE_BYTES), precision_ms)
+        self.wheel = TimerWheel(mmap(-1, wheel_size), precision_ms)
         self._wheel_file: DiskFile | None = None
         self.check = TimerCheck()
         self.waiting_count = 0
@@ -82,6 +89,7 @@ class TimerStore:
         self.queue_offset = 0  # every message before it is in the wheel, or delivered
         self.started_ms = 0  # the slot of the start
         self.overdue_ms: list[int] = []  # slots of before it with something in them, newest first
+        # Log offsets of messages behind `queue_offset` that are in the wheel already.
         self.enqueued: frozenset[int] = frozenset()
 
     # Opening and closing
@@ -119,12 +127,12 @@ class TimerStore:
         """Whether there was a wheel of the right size."""
         is_known = (
             self._disk.exists(self._wheel_path)
-            and self._disk.size_of(self._wheel_path) == WHEEL_SIZE_BYTES
+            and self._disk.size_of(self._wheel_path) == self.wheel.size_bytes
         )
-        self._wheel_file = file = self._disk.create_sparse(self._wheel_path, WHEEL_SIZE_BYTES)
+        self._wheel_file = file = self._disk.create_sparse(self._wheel_path, self.wheel.size_bytes)
         if is_known:
             for start, end in file.written_from(0):
-                self.wheel.fill(start, file.read(start, min(end, WHEEL_SIZE_BYTES) - start))
+                self.wheel.fill(start, file.read(start, min(end, self.wheel.size_bytes) - start))
         return is_known
 
     def _oldest_ms(self, now_ms: int) -> int:
@@ -266,7 +274,10 @@ class TimerStore:
     def changes(self, now_ms: int) -> TimerChanges:
         """What is not written yet; on the loop's thread."""
         position, units = self._log.tail
-        check = self.check.next(self.read_time_ms, self._log.end, self.queue_offset, now_ms)
+        # While messages are passed over because their unit is known, the next start must find
+        # those units behind the position again.
+        log_position = self.check.log_position if self.enqueued else self._log.end
+        check = self.check.next(self.read_time_ms, log_position, self.queue_offset, now_ms)
         return TimerChanges(position, bytes(units), self.wheel.take_changes(), check)
 
     def write(self, changes: TimerChanges) -> None:

@@ -109,6 +109,7 @@ class TimerLog:
             raise StoreDamaged(
                 f"{self._folder}: files are not of mappedFileSizeTimerLog={self._file_size} bytes"
             )
+        self.tail = (starts[-1] + self._file_size, bytearray())  # until a scan knows better
         return starts[0]
 
     def scan(self, position: int) -> Iterator[tuple[int, tuple[int, ...]]]:

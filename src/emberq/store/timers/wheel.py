@@ -37,27 +37,29 @@ EMPTY = Slot()
 
 
 class TimerWheel:
-    """Slots in any writable buffer of the wheel's size. No I/O, no clock.
+    """Slots in any writable buffer; official ones have `WHEEL_SIZE_BYTES`. No I/O, no clock.
 
     Times are milliseconds; a slot holds what is due within `precision_ms` after its time.
     """
 
     def __init__(self, buffer: bytearray | mmap, precision_ms: int) -> None:
-        assert len(buffer) == WHEEL_SIZE_BYTES, len(buffer)
+        assert len(buffer) % PAGE_SIZE_BYTES == 0, len(buffer)
         self._buffer = memoryview(buffer)
+        self.size_bytes = len(buffer)
+        self._slot_count = len(buffer) // SLOT_SIZE
         self.precision_ms = precision_ms
         self._changed_pages: set[int] = set()
 
     def slot(self, time_ms: int) -> Slot:
         tick = time_ms // self.precision_ms
         stored, first, last, count, _ = SLOT.unpack_from(
-            self._buffer, tick % SLOT_COUNT * SLOT_SIZE
+            self._buffer, tick % self._slot_count * SLOT_SIZE
         )
         return Slot(first, last, count) if stored == tick else EMPTY
 
     def put(self, time_ms: int, slot: Slot) -> None:
         tick = time_ms // self.precision_ms
-        at = tick % SLOT_COUNT * SLOT_SIZE
+        at = tick % self._slot_count * SLOT_SIZE
         SLOT.pack_into(self._buffer, at, tick, slot.first, slot.last, slot.number, 0)
         self._changed_pages.add(at // PAGE_SIZE_BYTES)
 
@@ -70,18 +72,14 @@ class TimerWheel:
     def replay(self, time_ms: int, position: int, count: int = 1) -> None:
         """The same for a unit that may be in its slot already, or whose slot came round again."""
         tick = time_ms // self.precision_ms
-        stored, _, last, _, _ = SLOT.unpack_from(self._buffer, tick % SLOT_COUNT * SLOT_SIZE)
+        stored, _, last, _, _ = SLOT.unpack_from(self._buffer, tick % self._slot_count * SLOT_SIZE)
         if stored < tick or (stored == tick and last < position):
             self.add(time_ms, position, count)
-
-    def is_whole(self, time_ms: int) -> bool:
-        """Whether a time is the beginning of a slot."""
-        return time_ms % self.precision_ms == 0
 
     def slots_from(self, start_ms: int) -> Iterator[tuple[int, Slot]]:
         """Every slot with units from a time on, in no order, however long ago that is."""
         start = start_ms // self.precision_ms
-        for page in range(0, WHEEL_SIZE_BYTES, PAGE_SIZE_BYTES):
+        for page in range(0, self.size_bytes, PAGE_SIZE_BYTES):
             content = self._buffer[page : page + PAGE_SIZE_BYTES]
             if content == _EMPTY_PAGE:
                 continue
@@ -110,7 +108,7 @@ class TimerWheel:
 
     def clear(self) -> None:
         """Forget everything; the file will be overwritten where it holds something."""
-        for page in range(0, WHEEL_SIZE_BYTES, PAGE_SIZE_BYTES):
+        for page in range(0, self.size_bytes, PAGE_SIZE_BYTES):
             content = self._buffer[page : page + PAGE_SIZE_BYTES]
             if content != _EMPTY_PAGE:
                 content[:] = _EMPTY_PAGE

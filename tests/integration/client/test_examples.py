@@ -15,6 +15,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 LAST_LINES = {
     "first_steps": "handled {'number': ",
     "many_at_once": "1000 messages, each in its own place",
+    "later": "reminded of tea",
     "in_order": "grace: created → paid → shipped",
     "pull_and_commit": "committed",
     "request_reply": "beer: not sold here",

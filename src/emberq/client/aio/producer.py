@@ -69,6 +69,9 @@ from emberq.errors import (
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
 from emberq.protocol.command import Command
+from emberq.protocol.header_fields import from_fields
+from emberq.protocol.headers.send import RecallMessage, RecallMessageResponse
+from emberq.protocol.recall_handle import RecallHandle
 from emberq.record import property_names
 from emberq.record.system_flag import TransactionType, with_transaction_type
 
@@ -498,6 +501,27 @@ class Producer(AtHand, Life):
         )
         await transaction.decide(execute, result)
         return result
+
+    async def recall(self, handle: str, *, timeout: float | timedelta | None = None) -> str:
+        """Take back a timed message before its time, by the `recall_handle` of its result.
+
+        Returns the message's id. The broker must allow it (`recallMessageEnable=true`).
+
+        Raises:
+            ProtocolError: that is no handle.
+            NoPermission: the broker does not allow it.
+            BrokerError: code 604 when it is too late, or the handle is another broker's.
+            TopicNotFound, NoNameServer, BrokerNotFound, RemotingError
+        """
+        self.client.check_running()
+        known = RecallHandle.decode(handle)
+        await self._publish_queues(known.topic)  # with the broker's address
+        header = RecallMessage(
+            producer_group=self._wire_group, topic=known.topic, recall_handle=handle
+        )
+        timeout_s = self._send_timeout_s if timeout is None else seconds(timeout)
+        answer = await self.client.call_broker(known.broker_name, header, timeout_s=timeout_s)
+        return from_fields(RecallMessageResponse, answer.fields or {}).message_id
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""

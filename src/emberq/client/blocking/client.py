@@ -264,6 +264,11 @@ class Producer(Part):
             )
         )
 
+    def recall(self, handle: str, *, timeout: float | timedelta | None = None) -> str:
+        """Take back a timed message before its time, by the `recall_handle` of its result;
+        returns the message's id. Raises NoPermission, BrokerError if it is too late."""
+        return self._thread.run(self.aio.recall(handle, timeout=timeout))
+
     def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
         return self._thread.run(self.aio.queues(topic))

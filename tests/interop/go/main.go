@@ -33,6 +33,7 @@ func main() {
 		"lite":      clients.lite,
 		"retry":     clients.retry,
 		"suspend":   clients.suspend,
+		"later":     clients.later,
 		"load":      clients.startLoad,
 		"loaded":    clients.progress,
 		"unload":    clients.stopLoad,

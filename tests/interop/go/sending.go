@@ -76,6 +76,20 @@ func (c *clients) send(lines *answer) error {
 	return c.readAll(lines, topic, 4*each+2)
 }
 
+// Every level of the sites is a second long; what was delivered carries its level.
+func (c *clients) later(lines *answer) error {
+	sender, err := c.producer()
+	if err != nil {
+		return err
+	}
+	topic := c.name("later")
+	for _, level := range []int{1, 2, 3, 18, 99} {
+		lines.add("level %d %s", level, outcome(sender.SendSync(context.Background(),
+			message(topic, "Level", fmt.Sprint("level-", level), "later").WithDelayTimeLevel(level))))
+	}
+	return c.readAll(lines, topic, 5)
+}
+
 func (c *clients) readAll(lines *answer, topic string, count int) error {
 	var seen received
 	reader, err := c.pushConsumer(c.name("reader-of-") + topic)

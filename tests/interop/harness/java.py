@@ -22,7 +22,7 @@ OPTIONS = (
 )
 SCENARIO_CLASSES = (
     *("ScenarioShell", "Clients", "SendScenarios", "PushScenarios", "PullScenarios"),
-    *("RetryScenarios", "LoadScenario"),
+    *("RetryScenarios", "TimedScenarios", "LoadScenario"),
 )
 EMPTY_LOGBACK = '<configuration><root level="OFF"/></configuration>\n'
 

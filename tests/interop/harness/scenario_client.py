@@ -30,6 +30,7 @@ TOPICS: dict[str, dict[str, int]] = {
     "lite": {"{}-lite": 4},
     "retry": {"{}-retry": 1},
     "suspend": {"{}-suspend": 1},
+    "later": {"{}-later": 4},
     "load": {"{}-load": 4},
 }
 
@@ -161,7 +162,7 @@ def node() -> Language:
         return ["node", str(node_program()), name_server, prefix]
 
     # It has no lock for queues, no pull consumer and no look-up of messages.
-    left_out = {"query", "pull", "lite", "suspend"}
+    left_out = {"query", "pull", "lite", "suspend", "later"}
     scenarios = tuple(name for name in EVERY_SCENARIO if name not in left_out)
     return Language(
         "Node client ali-ons 3.12.0", "node", ("node", "npm"), scenarios, command, node_program

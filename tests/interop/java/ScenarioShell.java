@@ -15,6 +15,7 @@ public final class ScenarioShell {
         PushScenarios push = new PushScenarios(clients);
         PullScenarios pull = new PullScenarios(clients);
         RetryScenarios retry = new RetryScenarios(clients);
+        TimedScenarios timed = new TimedScenarios(clients);
         LoadScenario load = new LoadScenario(clients);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         System.out.println("ready");
@@ -36,6 +37,7 @@ public final class ScenarioShell {
                     case "lite": pull.lite(answer); break;
                     case "retry": retry.concurrent(answer); break;
                     case "suspend": retry.orderly(answer); break;
+                    case "later": timed.later(answer); break;
                     case "load": load.start(answer); break;
                     case "loaded": load.progress(answer); break;
                     case "unload": load.stop(answer); break;

@@ -18,12 +18,12 @@ define HELP
 make setup         complete .venv (LAYERS="server dev"; further layers: spark, docs)
 make run           start a name server (9876) and a broker (10911)
 make demo          a tour of what EmberQ can do, in one terminal
-make test          all tests that need only Python
+make test          all tests that need only Python and what PyPI carries
 make lint          ruff, mypy and the import rules
 make fmt           format the code, mend what ruff can mend
 make interop       the official software against EmberQ, CI's part (needs a JDK and Maven)
 make interop-full  the same, the whole matrix
-make bench         the benchmarks (PART=store, scenarios, timers, client)
+make bench         the benchmarks (PART=store, scenarios, timers, client, spark)
 make docs          build the documentation into site/, every link checked
 make lock          requirements/*.lock from pyproject.toml (UPGRADE=1: newest versions)
 make clean         remove .venv, caches and everything built
@@ -53,14 +53,16 @@ TWIN_TESTS = tests/unit/kernel tests/unit/record tests/unit/store \
 PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 
 # Two to four workers: enough to hide waiting, few enough that deadlines hold on small machines.
+# Spark's tests share one session, so they run in one process.
 test:
-	$(SETUP) server dev
-	$(PYTEST) --ignore=tests/interop $(ARGS)
+	$(SETUP) server dev spark
+	$(PYTEST) --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m pytest tests/spark)
 	@if ls src/emberq/kernel/compiled.*.so >/dev/null 2>&1; then \
 		echo "once more with the pure kernel:"; EMBERQ_PURE=1 $(PYTEST) $(TWIN_TESTS); fi
 
 lint:
-	$(SETUP) server dev
+	$(SETUP) server dev spark
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -78,7 +80,7 @@ interop-full:
 	@$(PYTHON) -m tools interop --full
 
 bench:
-	$(SETUP) server dev $(if $(filter client,$(PART)),bench)
+	$(SETUP) server dev $(if $(filter client,$(PART)),bench) $(filter spark,$(PART))
 	$(BIN)/python -m benchmarks$(if $(PART),.$(PART)) $(ARGS)
 
 # A fresh environment each time: Sphinx warns about a page only in the run that reads it.

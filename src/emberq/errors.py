@@ -23,6 +23,7 @@ EmberqError
 │   ├── MessageNotFound       no message has the id
 │   ├── BrokerNotFound        a broker's address is not known
 │   ├── OffsetOutOfRange      a queue does not have the message any more, or not yet
+│   ├── DataLost              messages that a query was to read are gone
 │   ├── ClientClosed          used before its start or after its end
 │   ├── ForkedClient          used in another process than the one that made it
 │   ├── MessageRefused        a message that no broker would take; nothing was sent
@@ -153,6 +154,10 @@ class OffsetOutOfRange(ClientError):
         self.offset = offset
         self.min_offset = min_offset
         self.max_offset = max_offset
+
+
+class DataLost(ClientError):
+    """Messages that a query was to read are not there any more; the message says which."""
 
 
 class ClientClosed(ClientError):

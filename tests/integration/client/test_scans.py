@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from emberq.client.aio.client import Client
-from emberq.client.aio.scans import START_GROUP_SUFFIX, QueueHead, ScanFilter, Scans
+from emberq.client.aio.scans import START_GROUP_SUFFIX, Scans
+from emberq.client.core.scanned import QueueHead, ScanFilter
 from emberq.errors import BrokerError, OffsetOutOfRange, TopicNotFound
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import SQL92_EXPRESSION

@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from emberq.client.aio.client import Client
 from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls
+from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart, StoreHint
 from emberq.errors import BrokerError, GroupNotFound, OffsetOutOfRange
 from emberq.model.group import GroupConfig
 from emberq.model.queue import MessageQueue
-from emberq.model.subscription import TAG_EXPRESSION
 from emberq.model.system_topics import SYSTEM_GROUP_PREFIX
 from emberq.protocol.bodies.codec import decode_body, encode_body
+from emberq.protocol.bodies.groups import GroupNames
 from emberq.protocol.bodies.scans import (
     CommitRequest,
     Heads,
@@ -41,6 +42,7 @@ from emberq.protocol.headers.scans import (
     ScanPull,
     ScanResponse,
 )
+from emberq.protocol.headers.topics import QueryTopicConsumeByWho
 
 T = TypeVar("T")
 
@@ -59,38 +61,6 @@ _PULL_CODES = (
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-
-
-class ScanFilter(Struct, frozen=True, kw_only=True):
-    """What the broker leaves out. A tag filter goes by hashes: compare the tags again."""
-
-    expression: str = "*"
-    expression_type: str = TAG_EXPRESSION
-
-
-class QueueHead(Struct, frozen=True, gc=False):
-    """Both ends of a queue, and where a group stands in it."""
-
-    min_offset: int
-    max_offset: int
-    committed: int | None = None
-    start: int | None = None
-
-
-class ScannedPart(Struct, frozen=True, gc=False):
-    """Records as they lie in the log, or entries; and where to read on."""
-
-    content: bytes
-    next_offset: int
-    min_offset: int
-    max_offset: int
-
-
-class StoreHint(Struct, frozen=True, gc=False):
-    """Where a broker's files are, for readers that may be on its machine."""
-
-    root: str
-    mark: int
 
 
 class Scans:
@@ -162,11 +132,20 @@ class Scans:
         return None if answer is None else _part(answer, queue, offset)
 
     async def offsets_by_time(
-        self, queues: Collection[MessageQueue], time_ms: int
+        self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        """The first messages stored at or after a time; a queue without one has its end."""
-        found = await _limited(lambda queue: self._calls.offset_by_time(queue, time_ms), queues)
-        return dict(zip(queues, found, strict=True))
+        """The first messages stored at or after a time."""
+        found = await _limited(
+            lambda queue: self._calls.offset_by_time(queue, times_ms[queue]), times_ms
+        )
+        return dict(zip(times_ms, found, strict=True))
+
+    async def earliest_times_ms(
+        self, queues: Collection[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        """When the first messages were stored; None: the queue is empty."""
+        found = await _limited(self._calls.earliest_time_ms, queues)
+        return {queue: _known(time_ms) for queue, time_ms in zip(queues, found, strict=True)}
 
     async def pin(self, group: str, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Write down where a query starts, unless that was done before; returns what counts."""
@@ -191,6 +170,12 @@ class Scans:
             request = CommitRequest(group=group, offsets=_by_topic(own, offsets))
             if await self._ask(name, ScanCommit(), request) is None:
                 await self._official_commit(group, {queue: offsets[queue] for queue in own})
+
+    async def groups(self, broker_name: str, topic: str) -> set[str]:
+        """Groups that have offsets in a topic."""
+        header = QueryTopicConsumeByWho(topic=topic)
+        answer = await self._client.call_broker(broker_name, header)
+        return set(decode_body(GroupNames, answer.body).groups)
 
     # EmberQ's brokers
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -54,6 +54,12 @@ class LoopThread:
                 hint="Use emberq.aio in async handlers",
             )
         return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Have the loop call something; nothing happens any more if it was stopped."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(call)
 
     def stop(self) -> None:
         loop, thread = self._loop, self._thread

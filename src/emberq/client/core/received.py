@@ -24,7 +24,7 @@ from emberq.record.record import Record
 from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, compression_type
 
 _TAGS, _RETRY_TOPIC = names.TAGS.encode(), names.RETRY_TOPIC.encode()
-_NEEDS_UNPACKING = INNER_BATCH | NEEDS_UNWRAP
+NEEDS_UNPACKING = INNER_BATCH | NEEDS_UNWRAP
 
 
 class ReceivedMessage:
@@ -181,8 +181,8 @@ def received_messages(content: bytes, queue: MessageQueue) -> list[ReceivedMessa
     messages: list[ReceivedMessage] = []
     is_retry = queue.topic.startswith(RETRY_PREFIX)
     for record in iter_records(content):
-        if record.system_flag & _NEEDS_UNPACKING == _NEEDS_UNPACKING:
-            messages += (ReceivedMessage(each, queue, each.topic) for each in _unpacked(record))
+        if record.system_flag & NEEDS_UNPACKING == NEEDS_UNPACKING:
+            messages += (ReceivedMessage(each, queue, each.topic) for each in unpacked(record))
             continue
         topic = record.topic
         if is_retry:
@@ -207,7 +207,7 @@ def _tag_of(message: ReceivedMessage) -> bytes | None:
     return find_stored_property(message._record.properties, _TAGS)
 
 
-def _unpacked(record: Record) -> Iterator[Record]:
+def unpacked(record: Record) -> Iterator[Record]:
     """Messages of an inner batch, with the offsets that they have in their queue."""
     kind = compression_type(record.system_flag)
     body = bytes(record.body) if kind is None else decompress(record.body, kind)
@@ -218,5 +218,5 @@ def _unpacked(record: Record) -> Iterator[Record]:
             properties=element.properties,
             flag=element.flag,
             queue_offset=record.queue_offset + number,
-            system_flag=record.system_flag & ~(_NEEDS_UNPACKING | 1),
+            system_flag=record.system_flag & ~(NEEDS_UNPACKING | 1),
         )

@@ -1,0 +1,45 @@
+"""Topics as tables of Apache Spark: `spark.read.format("rocketmq")`, batch and streaming.
+
+Where EmberQ is installed, Spark finds the format by itself. `register` is for sessions that do
+not look for it.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from emberq.spark.tracking import OffsetTracker
+
+__all__ = ["register", "track"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the formats `rocketmq` and `emberq` known to a session."""
+    from emberq.spark.source import EmberqSource, RocketmqSource  # noqa: PLC0415 - needs PySpark
+
+    spark.dataSource.register(RocketmqSource)
+    spark.dataSource.register(EmberqSource)
+
+
+def track(
+    spark: "SparkSession", group: str, *, query: str | None = None, **options: str
+) -> "OffsetTracker":
+    """Commit a group's offsets whenever a micro-batch of the session is done.
+
+    The source itself commits one batch late, and never the last one. With `commitOffsets` set to
+    `listener` this is the only one who commits. `lag` of what is returned counts messages.
+
+    Args:
+        query: the name of the query; without it all queries of the session count.
+        options: those of the connection, such as `nameServer`.
+    """
+    from emberq.spark.option_table import CONNECTION  # noqa: PLC0415
+    from emberq.spark.option_values import OptionTexts  # noqa: PLC0415
+    from emberq.spark.options import SourceOptions, parse_connection  # noqa: PLC0415 - see above
+    from emberq.spark.tracking import OffsetTracker  # noqa: PLC0415
+
+    texts = OptionTexts(options, [option.name for option in CONNECTION])
+    tracker = OffsetTracker(SourceOptions(connection=parse_connection(texts), group=group), query)
+    spark.streams.addListener(tracker)
+    return tracker

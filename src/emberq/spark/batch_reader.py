@@ -1,0 +1,104 @@
+"""The batch reader: ends are fixed when Spark plans the first action, and hold from then on.
+
+It must never have a `pushFilters`: Spark 4.3 keeps what one scan pushed for all other scans of the
+same DataFrame, and rows are missing without a word. Filters for the broker are options.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from emberq.errors import DataLost
+from emberq.model.queue import MessageQueue
+from emberq.spark.columns import Column
+from emberq.spark.offsets import Offsets
+from emberq.spark.options import EARLIEST, Position, SourceOptions
+from emberq.spark.places import Place, place_of
+from emberq.spark.planning import Partition, new_slices, plan_partitions
+from emberq.spark.positions import QueueHeads, end_offsets, start_offsets, times_of
+from emberq.spark.rows import message_batches
+from emberq.spark.views import index_batches, queue_rows
+
+
+class SlicesPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, slices: Partition) -> None:
+        super().__init__(slices)
+        self.slices = slices
+
+
+def slices_of(partition: InputPartition | None) -> Partition:
+    """Spark starts one task without a partition where there is nothing to read."""
+    return partition.slices if isinstance(partition, SlicesPartition) else ()
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        if options.view in ("offsets", "groups"):
+            return [SlicesPartition(())]
+        place = place_of(options)
+        heads = place.heads(place.queues(), options.group)
+        start = resolve_start(place, options.start or Position(word=EARLIEST), heads, options)
+        end = end_offsets(options.end, heads, place.offsets_by_time(times_of(options.end, heads)))
+        # An end by time may lie before a start by offset: then there is nothing to read.
+        end = {queue: max(stop, start[queue]) for queue, stop in end.items()}
+        slices = new_slices(start, end)
+        sizes = RecordSizes(place, start)
+        return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_slices(slices_of(partition), self._columns, self._options)
+
+
+def read_slices(
+    slices: Partition, columns: Sequence[Column], options: SourceOptions
+) -> Iterator[Any]:
+    if options.view == "messages":
+        return message_batches(slices, columns, options)
+    if options.view == "index":
+        return index_batches(slices, columns, options)
+    return queue_rows(columns, options)
+
+
+def resolve_start(
+    place: Place, position: Position, heads: QueueHeads, options: SourceOptions
+) -> Offsets:
+    """Raises ConfigError, OffsetOutOfRange, DataLost."""
+    by_time = place.offsets_by_time(times_of(position, heads))
+    for queue, offset in by_time.items():
+        if options.is_missing_time_error and offset >= heads[queue].max_offset:
+            raise DataLost(f"{queue} has no message since the time that is asked for")
+    start = start_offsets(position, heads, by_time)
+    for queue, offset in start.items():
+        low = heads[queue].min_offset
+        if offset < low:
+            start[queue] = low
+            if options.fails_on_loss:
+                raise DataLost(
+                    f"messages {offset} to {low} of {queue.topic} {queue.broker_name}/"
+                    f"{queue.queue_id} are gone; failOnDataLoss=false goes on without them"
+                )
+    return start
+
+
+class RecordSizes:
+    """About how large the messages of a queue are; each queue is asked once."""
+
+    def __init__(self, place: Place, start: Offsets) -> None:
+        self._place = place
+        self._start = start
+        self._known: dict[MessageQueue, float] = {}
+
+    def __call__(self, queue: MessageQueue) -> float:
+        size = self._known.get(queue)
+        if size is None:
+            size = self._place.record_size(queue, self._start.get(queue, 0))
+            self._known[queue] = size
+        return size

@@ -1,0 +1,171 @@
+"""Queues at brokers, found through name servers and read through the client."""
+
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from emberq.client.core.scanned import QueueHead
+from emberq.errors import DataLost, TopicNotFound
+from emberq.model.queue import MessageQueue
+from emberq.model.system_topics import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from emberq.protocol.bodies.codec import decode_body
+from emberq.protocol.bodies.routes import TopicNames
+from emberq.protocol.codes import RequestCode
+from emberq.protocol.command import new_request
+from emberq.record.decode import iter_records
+from emberq.record.properties import find_stored_property
+from emberq.record.string_hash import tag_code
+from emberq.spark.links import Link, link_to
+from emberq.spark.local_files import local_contents
+from emberq.spark.options import SourceOptions
+from emberq.spark.planning import QueueSlice
+from emberq.spark.pulling import pulled
+from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
+
+log = logging.getLogger(__name__)
+
+# Entries whose sizes stand for all: looked at before ranges are cut by bytes.
+SAMPLED_ENTRIES = 256
+ENTRIES_PER_CALL = 32_768
+
+
+class BrokerPlace:
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._retries = options.pull.retries
+        self._link = link_to(options.connection)
+
+    @property
+    def link(self) -> Link:
+        return self._link
+
+    def queues(self) -> list[MessageQueue]:
+        return self._link.run(self._queues, self._retries)
+
+    async def _queues(self) -> list[MessageQueue]:
+        options, link = self._options, self._link
+        topics: Collection[str] = options.topics or {queue.topic for queue in options.queues}
+        if options.pattern is not None:
+            topics = await self._matching(options.pattern)
+        found: list[MessageQueue] = []
+        for topic in topics:
+            try:
+                found += map(link.unwrapped, await link.scans.queues(link.client.wrap(topic)))
+            except TopicNotFound:
+                if options.fails_on_loss or len(topics) == 1:
+                    raise
+                log.warning("topic_gone topic=%s", topic)
+        return list(options.queues) or found
+
+    async def _matching(self, pattern: str) -> list[str]:
+        client = self._link.client
+        request = new_request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        answer = await client.name_servers.call(request, client.settings.api_timeout)
+        matches = re.compile(pattern).fullmatch
+        return sorted(
+            topic
+            for name in decode_body(TopicNames, answer.body).topics
+            if name not in SYSTEM_TOPICS and not name.startswith(SYSTEM_TOPIC_PREFIX)
+            if client.wrap(topic := client.unwrap(name)) == name and matches(topic)
+        )
+
+    def heads(
+        self, queues: Collection[MessageQueue], group: str | None = None
+    ) -> dict[MessageQueue, QueueHead]:
+        link = self._link
+        wire = [link.wrapped(queue) for queue in queues]
+        wire_group = None if group is None else link.client.wrap(group)
+        heads = link.run(lambda: link.scans.heads(wire, wire_group), self._retries)
+        return {link.unwrapped(queue): head for queue, head in heads.items()}
+
+    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        link = self._link
+        wire = {link.wrapped(queue): time_ms for queue, time_ms in times_ms.items()}
+        found = link.run(lambda: link.scans.offsets_by_time(wire), self._retries)
+        return {link.unwrapped(queue): offset for queue, offset in found.items()}
+
+    def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        link = self._link
+        wire = [link.wrapped(queue) for queue in queues]
+        found = link.run(lambda: link.scans.earliest_times_ms(wire), self._retries)
+        return {link.unwrapped(queue): time_ms for queue, time_ms in found.items()}
+
+    def record_size(self, queue: MessageQueue, offset: int) -> float:
+        wire = self._link.wrapped(queue)
+        scans = self._link.scans
+        part = self._link.run(lambda: scans.entries(wire, offset, SAMPLED_ENTRIES), self._retries)
+        if part is None:
+            found = self._link.run(lambda: scans.pull(wire, offset, offset + 32), self._retries)
+            sizes = [record.size_bytes for record in iter_records(found.content)]
+        else:
+            sizes = [size for _, size, _ in ENTRY.iter_unpack(part.content)]
+        return sum(sizes) / len(sizes) if sizes else 0.0
+
+    def contents(self, each: QueueSlice) -> Iterator[bytes]:
+        options = self._options
+        if options.scan == "rpc":
+            yield from pulled(each, options)
+            return
+        rest = each
+        for content, read_to in local_contents(each, self._link, options):
+            rest = QueueSlice(each.queue, read_to, each.stop)
+            yield content
+        if rest.count:
+            yield from pulled(rest, options)
+
+    def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
+        link, scans = self._link, self._link.scans
+        wire = link.wrapped(each.queue)
+        link.know(wire.topic, self._retries)
+        offset = each.first
+        while offset < each.stop:
+            count = min(ENTRIES_PER_CALL, each.stop - offset)
+            part = link.run(lambda at=offset, n=count: scans.entries(wire, at, n), self._retries)  # type: ignore[misc] # both are ints
+            if part is None:
+                yield from self._entries_of_records(QueueSlice(each.queue, offset, each.stop))
+                return
+            if not part.content:
+                raise DataLost(f"{each.queue} has no entry at {offset}")
+            yield offset, part.content[: count * ENTRY_SIZE]
+            offset = part.next_offset
+
+    def _entries_of_records(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
+        """From an official broker: the whole records, of which only the heads are used."""
+        for content in pulled(each, self._options):
+            for record in iter_records(content, is_crc_checked=False):
+                if each.first <= record.queue_offset < each.stop:
+                    tag = find_stored_property(record.properties, b"TAGS") or b""
+                    code = tag_code(tag.decode("utf-8", "replace"))
+                    entry = ENTRY.pack(record.log_offset, record.size_bytes, code)
+                    yield record.queue_offset, entry
+
+    # Groups
+
+    def groups(self) -> list[str]:
+        """All that have offsets in one of the topics."""
+        link = self._link
+        queues = {(queue.topic, queue.broker_name) for queue in self.queues()}
+
+        async def find() -> set[str]:
+            names: set[str] = set()
+            for topic, broker in queues:
+                names |= await link.scans.groups(broker, link.client.wrap(topic))
+            return names
+
+        return sorted(map(link.client.unwrap, link.run(find, self._retries)))
+
+    def pin(self, group: str, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        link = self._link
+        wire = {link.wrapped(queue): offset for queue, offset in starts.items()}
+        pinned = link.run(lambda: link.scans.pin(link.client.wrap(group), wire), self._retries)
+        return {link.unwrapped(queue): offset for queue, offset in pinned.items()}
+
+    def unpin(self, group: str, queues: Collection[MessageQueue]) -> None:
+        link = self._link
+        wire = [link.wrapped(queue) for queue in queues]
+        link.run(lambda: link.scans.unpin(link.client.wrap(group), wire), self._retries)
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        link = self._link
+        wire = {link.wrapped(queue): offset for queue, offset in offsets.items()}
+        link.run(lambda: link.scans.commit(link.client.wrap(group), wire), self._retries)

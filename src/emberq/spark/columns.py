@@ -1,0 +1,131 @@
+"""The columns of each view: their types in Spark's words, and which of them come unasked. Pure."""
+
+import difflib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from emberq.errors import ConfigError
+from emberq.spark.options import SourceOptions
+
+STRING, BINARY, INT, LONG = "string", "binary", "int", "bigint"
+TIMESTAMP, MAP = "timestamp", "map<string,string>"
+
+
+class Column(Struct, frozen=True, gc=False):
+    name: str
+    type: str
+    is_default: bool = True
+
+
+MESSAGES = (
+    Column("topic", STRING),
+    Column("brokerName", STRING),
+    Column("queueId", INT),
+    Column("queueOffset", LONG),
+    Column("keys", STRING),
+    Column("tags", STRING),
+    Column("body", BINARY),
+    Column("bornTimestamp", TIMESTAMP),
+    Column("storeTimestamp", TIMESTAMP),
+    Column("properties", MAP),
+    Column("msgId", STRING, False),
+    Column("uniqKey", STRING, False),
+    Column("bornHost", STRING, False),
+    Column("storeHost", STRING, False),
+    Column("flag", INT, False),
+    Column("sysFlag", INT, False),
+    Column("reconsumeTimes", INT, False),
+    Column("bodyCrc", INT, False),
+    Column("size", INT, False),
+    Column("tagsHash", LONG, False),
+    Column("commitLogOffset", LONG, False),
+    Column("preparedTransactionOffset", LONG, False),
+    Column("deliveryTimestamp", TIMESTAMP, False),
+)
+INDEX = (
+    Column("topic", STRING),
+    Column("brokerName", STRING),
+    Column("queueId", INT),
+    Column("queueOffset", LONG),
+    Column("commitLogOffset", LONG),
+    Column("size", INT),
+    Column("tagsHash", LONG),
+)
+OFFSETS = (
+    Column("topic", STRING),
+    Column("brokerName", STRING),
+    Column("queueId", INT),
+    Column("minOffset", LONG),
+    Column("maxOffset", LONG),
+    Column("count", LONG),
+    Column("earliestTimestamp", TIMESTAMP),
+)
+GROUPS = (
+    Column("consumerGroup", STRING),
+    Column("topic", STRING),
+    Column("brokerName", STRING),
+    Column("queueId", INT),
+    Column("committedOffset", LONG),
+    Column("maxOffset", LONG),
+    Column("lag", LONG),
+    Column("pinnedStart", LONG),
+)
+# Types that a schema may ask for instead.
+_ALTERNATIVES = {"body": (STRING, BINARY), "properties": (STRING, MAP)}
+CATALOGUE = {"messages": MESSAGES, "index": INDEX, "offsets": OFFSETS, "groups": GROUPS}
+
+
+def chosen_columns(options: SourceOptions) -> list[Column]:
+    """The columns that options ask for, in the order they name them. Raises ConfigError."""
+    catalogue = CATALOGUE[options.view]
+    if options.columns is not None:
+        return [_typed(find_column(options.view, name), options) for name in options.columns]
+    left_out = set() if options.has_body else {"body"}
+    if options.decode.properties == "none":
+        left_out.add("properties")
+    return [
+        _typed(column, options)
+        for column in catalogue
+        if column.is_default and column.name not in left_out
+    ]
+
+
+def find_column(view: str, name: str) -> Column:
+    """By name in any case. Raises ConfigError, which names the nearest."""
+    by_lower = {column.name.lower(): column for column in CATALOGUE[view]}
+    found = by_lower.get(name.lower())
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    hint = f"did you mean {by_lower[near[0]].name}?" if near else f"there are {_list(view)}"
+    raise ConfigError(f"the view {view} has no column {name!r}: {hint}")
+
+
+def check_schema(fields: Sequence[tuple[str, str]], options: SourceOptions) -> list[Column]:
+    """The columns that a schema asks for, as `(name, type)`. Raises ConfigError."""
+    columns = []
+    for name, kind in fields:
+        column = _typed(find_column(options.view, name), options)
+        if kind in _ALTERNATIVES.get(column.name, ()):
+            column = Column(column.name, kind)
+        if kind != column.type:
+            raise ConfigError(f"column {name} is {column.type}, not {kind}")
+        columns.append(Column(name, column.type))
+    return columns
+
+
+def ddl(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+def _typed(column: Column, options: SourceOptions) -> Column:
+    if column.name == "body" and options.decode.body_as == STRING:
+        return Column("body", STRING)
+    if column.name == "properties" and options.decode.properties == STRING:
+        return Column("properties", STRING)
+    return column
+
+
+def _list(view: str) -> str:
+    return ", ".join(column.name for column in CATALOGUE[view])

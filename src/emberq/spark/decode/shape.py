@@ -1,0 +1,43 @@
+"""What a decoder is told about the rows to make, and the Arrow types of columns."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from emberq.spark import columns as names
+from emberq.spark.columns import Column
+from emberq.spark.options import DecodeOptions
+
+ARROW_TYPES: dict[str, Any] = {
+    names.STRING: pa.string(),
+    names.BINARY: pa.binary(),
+    names.INT: pa.int32(),
+    names.LONG: pa.int64(),
+    names.TIMESTAMP: pa.timestamp("us", "UTC"),
+    names.MAP: pa.map_(pa.string(), pa.string()),
+}
+# The last millisecond of the year 9999; times beyond it, or before 1970, are no times.
+TIME_MAX_MS = 253_402_300_799_999
+
+
+class RowShape(NamedTuple):
+    """Constant for one range of one queue."""
+
+    columns: tuple[Column, ...]
+    topic: str
+    broker_name: str
+    first: int
+    stop: int
+    options: DecodeOptions
+
+    @property
+    def schema(self) -> Any:
+        return arrow_schema(self.columns)
+
+    def wants(self, *wanted: str) -> bool:
+        return any(column.name in wanted for column in self.columns)
+
+
+def arrow_schema(columns: Sequence[Column]) -> Any:
+    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns])

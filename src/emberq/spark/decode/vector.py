@@ -1,0 +1,253 @@
+"""Whole columns at once with numpy and Arrow; equal to the reference, row for row.
+
+Rows that are irregular (compressed bodies, odd properties) are made by the reference and put in
+their places. Bytes that are not plainly records, and batches inside a record, are left to it
+entirely: it either knows them or says what is wrong.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from emberq.client.core.received import NEEDS_UNPACKING
+from emberq.record import property_names
+from emberq.record.decode import decode_record
+from emberq.record.host import PackedHost
+from emberq.record.message_id import make_offset_id
+from emberq.record.string_hash import tag_code
+from emberq.record.system_flag import COMPRESSED
+from emberq.spark import columns as names
+from emberq.spark.columns import Column
+from emberq.spark.decode.bytes_at import Bools, Ints, is_text, scattered, values_of
+from emberq.spark.decode.frames import BORN_TIME_POSITION, Frames, find_frames
+from emberq.spark.decode.property_items import PropertyItems, irregular_rows, split_properties
+from emberq.spark.decode.scalar import Row, build, decode_scalar, host_text
+from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS, RowShape
+
+_FROM_ITEMS = ("keys", "tags", "uniqKey", "msgId", "tagsHash", "deliveryTimestamp")
+_HEAD_NUMBERS = {
+    "queueId": (">i4", 12),
+    "flag": (">i4", 16),
+    "sysFlag": (">i4", 36),
+    "bodyCrc": (">i4", 8),
+    "size": (">i4", 0),
+    "commitLogOffset": (">i8", 28),
+    "queueOffset": (">i8", 20),
+}
+
+
+def decode_vector(content: bytes, shape: RowShape) -> Any:
+    """One batch of all rows of the shape's range. Raises RecordError."""
+    frames = find_frames(content)
+    if frames is None or _has_batches(frames):
+        return decode_scalar(content, shape)
+    return decode_frames(frames, shape)
+
+
+def decode_frames(frames: Frames, shape: RowShape) -> Any:
+    """The same where it is known where the records lie."""
+    is_inside = (frames.queue_offsets >= shape.first) & (frames.queue_offsets < shape.stop)
+    if not is_inside.all():
+        frames = frames.only(is_inside)
+    if not shape.options.tags:
+        return _decode(frames, shape)
+    whole = shape
+    if not shape.wants("tags"):
+        whole = shape._replace(columns=(*shape.columns, Column("tags", names.STRING)))
+    batch = _decode(frames, whole)
+    is_wanted = pc.is_in(batch.column("tags"), value_set=pa.array(shape.options.tags, pa.string()))
+    return batch.filter(is_wanted).select([column.name for column in shape.columns])
+
+
+def _decode(frames: Frames, shape: RowShape) -> Any:
+    is_irregular = np.zeros(len(frames), np.bool_)
+    if shape.wants("body") and shape.options.is_decompressed:
+        is_irregular |= (frames.system_flags & COMPRESSED) != 0
+    if not shape.wants("properties", *_FROM_ITEMS):
+        return _with_lane(frames, shape, is_irregular, None)
+    texts = _texts(frames)
+    if shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns:
+        items = split_properties(texts)
+        is_plain = items is not None
+    else:
+        items, is_plain = None, is_text(*_content_and_starts(texts))
+    if not is_plain:
+        is_irregular |= irregular_rows(texts)
+    return _with_lane(frames, shape, is_irregular, items)
+
+
+def _with_lane(
+    frames: Frames, shape: RowShape, is_irregular: Bools, items: PropertyItems | None
+) -> Any:
+    """Regular rows in columns, the others one by one, and all in their order."""
+    if not is_irregular.any():
+        return _Columns(frames, shape, items).batch()
+    regular = np.flatnonzero(~is_irregular)
+    others = np.flatnonzero(is_irregular)
+    lane = build([_row(frames, number, shape) for number in others.tolist()], shape)
+    if len(regular) == 0:
+        return lane
+    kept = frames.only(regular)
+    items = split_properties(_texts(kept), is_checked=True)
+    columns = _Columns(kept, shape, items).batch()
+    order = np.empty(len(frames), np.int64)
+    order[regular] = np.arange(len(regular))
+    order[others] = len(regular) + np.arange(len(others))
+    together = pa.Table.from_batches([columns, lane]).combine_chunks()
+    return together.take(pa.array(order)).combine_chunks().to_batches()[0]
+
+
+class _Columns:
+    """The columns of regular rows."""
+
+    def __init__(self, frames: Frames, shape: RowShape, items: PropertyItems | None) -> None:
+        self._frames = frames
+        self._shape = shape
+        self._items = items
+        self._found: dict[str, Any] = {}
+
+    def batch(self) -> Any:
+        arrays = [self._column(column) for column in self._shape.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._shape.schema)
+
+    def _column(self, column: Column) -> Any:
+        kind = ARROW_TYPES[column.type]
+        number = _HEAD_NUMBERS.get(column.name)
+        if number is not None:
+            return pa.array(self._frames.head(*number), kind, safe=False)
+        return _MAKERS[column.name](self, column)
+
+    def constant(self, text: str) -> Any:
+        return pa.repeat(pa.scalar(text, pa.string()), len(self._frames))
+
+    def body(self, column: Column) -> Any:
+        frames = self._frames
+        bodies = frames.content.slices(pa.binary(), frames.body_at, frames.body_end)
+        if column.type == names.BINARY:
+            return bodies
+        if is_text(*_content_and_starts(bodies)):
+            return bodies.view(pa.string())
+        return pa.array([_text_or_none(body) for body in bodies.to_pylist()], pa.string())
+
+    def properties(self, column: Column) -> Any:
+        if column.type == names.STRING:
+            return _texts(self._frames).view(pa.string())
+        return self._some_items.map_array()
+
+    def value_of(self, name: str) -> Any:
+        found = self._found.get(name)
+        if found is None:
+            rows, values = self._some_items.find(name)
+            found = self._found[name] = scattered(values, rows, len(self._frames))
+        return found
+
+    @property
+    def _some_items(self) -> PropertyItems:
+        assert self._items is not None
+        return self._items
+
+    def number_after(self, kind: str, positions: Ints) -> Any:
+        return self._frames.content.numbers(kind, positions)
+
+    def reconsume_times(self) -> Any:
+        return pa.array(self.number_after(">i4", self._frames.body_at - 16), pa.int32(), safe=False)
+
+    def prepared_offset(self) -> Any:
+        return pa.array(self.number_after(">i8", self._frames.body_at - 12))
+
+    def born_time(self) -> Any:
+        return _times(self._frames.head(">i8", BORN_TIME_POSITION))
+
+    def store_time(self) -> Any:
+        return _times(self.number_after(">i8", self._frames.store_time_at))
+
+    def delivery_time(self) -> Any:
+        texts = self.value_of(property_names.TIMER_DELIVER_MS).to_pylist()
+        times = [int(text) if text and text.isascii() and text.isdigit() else -1 for text in texts]
+        return _times(np.array([time if time <= TIME_MAX_MS else -1 for time in times], np.int64))
+
+    def hosts(self, starts: Ints, ends: Ints) -> Any:
+        """Few peers send many messages: each address is written once."""
+        packed = self._frames.content.slices(pa.binary(), starts, ends).dictionary_encode()
+        texts = [host_text(PackedHost(host)) for host in packed.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(packed.indices)
+
+    def born_host(self) -> Any:
+        frames = self._frames
+        return self.hosts(frames.starts + 48, frames.store_time_at)
+
+    def store_host(self) -> Any:
+        frames = self._frames
+        return self.hosts(frames.store_host_at, frames.body_at - 16)
+
+    def message_id(self) -> Any:
+        keys = self.value_of(property_names.UNIQUE_KEY)
+        if keys.null_count == 0:
+            return keys
+        frames = self._frames
+        hosts = frames.content.slices(pa.binary(), frames.store_host_at, frames.body_at - 16)
+        triples = zip(keys.to_pylist(), hosts.to_pylist(), frames.log_offsets.tolist(), strict=True)
+        return pa.array(
+            [key or make_offset_id(PackedHost(host), offset) for key, host, offset in triples],
+            pa.string(),
+        )
+
+    def tags_hash(self) -> Any:
+        tags = self.value_of(property_names.TAGS).dictionary_encode()
+        codes = pa.array([tag_code(tag) for tag in tags.dictionary.to_pylist()], pa.int64())
+        return pc.fill_null(codes.take(tags.indices), 0)
+
+
+_MAKERS: dict[str, Callable[[_Columns, Column], Any]] = {
+    "topic": lambda made, _: made.constant(made._shape.topic),
+    "brokerName": lambda made, _: made.constant(made._shape.broker_name),
+    "keys": lambda made, _: made.value_of(property_names.KEYS),
+    "tags": lambda made, _: made.value_of(property_names.TAGS),
+    "uniqKey": lambda made, _: made.value_of(property_names.UNIQUE_KEY),
+    "body": _Columns.body,
+    "properties": _Columns.properties,
+    "bornTimestamp": lambda made, _: made.born_time(),
+    "storeTimestamp": lambda made, _: made.store_time(),
+    "deliveryTimestamp": lambda made, _: made.delivery_time(),
+    "msgId": lambda made, _: made.message_id(),
+    "bornHost": lambda made, _: made.born_host(),
+    "storeHost": lambda made, _: made.store_host(),
+    "reconsumeTimes": lambda made, _: made.reconsume_times(),
+    "preparedTransactionOffset": lambda made, _: made.prepared_offset(),
+    "tagsHash": lambda made, _: made.tags_hash(),
+}
+
+
+def _texts(frames: Frames) -> Any:
+    return frames.content.slices(pa.binary(), frames.properties_at, frames.ends)
+
+
+def _row(frames: Frames, number: int, shape: RowShape) -> Row:
+    start = int(frames.starts[number])
+    return Row(decode_record(frames.content.view, start, is_crc_checked=False), shape)
+
+
+def _has_batches(frames: Frames) -> bool:
+    return bool(((frames.system_flags & NEEDS_UNPACKING) == NEEDS_UNPACKING).any())
+
+
+def _content_and_starts(array: Any) -> tuple[Any, Ints]:
+    content, offsets = values_of(array)
+    return content, offsets[:-1]
+
+
+def _times(times_ms: Ints) -> Any:
+    is_none = (times_ms < 0) | (times_ms > TIME_MAX_MS)
+    times = np.where(is_none, 0, times_ms) * 1000
+    array = pa.array(times, mask=is_none) if is_none.any() else pa.array(times)
+    return array.view(ARROW_TYPES[names.TIMESTAMP])
+
+
+def _text_or_none(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,136 @@
+"""Records of a range straight from the files of a store: queue entries say which bytes to read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from emberq.errors import ConfigError, DataLost, StoreError
+from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
+from emberq.record.string_hash import tag_code
+from emberq.spark.links import Link
+from emberq.spark.options import SourceOptions
+from emberq.spark.planning import QueueSlice
+from emberq.store.view.directory import StoreView
+from emberq.store.view.queue import QueueView
+
+ENTRIES_TOGETHER = 4_096
+# Records of one queue are read in one piece if at least this share of the piece is theirs.
+DENSITY_MIN = 0.25
+PIECE_MAX_BYTES = 4 * 1024 * 1024
+_ENTRY = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
+_TAG_MASK = 0xFFFFFFFF
+
+Entries = npt.NDArray[np.void]
+Positions = npt.NDArray[np.int64]
+
+
+def local_contents(
+    each: QueueSlice, link: Link, options: SourceOptions
+) -> Iterator[tuple[bytes, int]]:
+    """Records and the offset behind them, as far as the files of the broker hold them.
+
+    With `scan=auto` there is nothing if its directory is not here.
+    """
+    wire = link.wrapped(each.queue)
+    link.know(wire.topic, options.pull.retries)
+    link.run(lambda: link.scans.heads([wire]), options.pull.retries)
+    root = _directory(each.queue.broker_name, link)
+    if root is None:
+        if options.scan == "local":
+            raise ConfigError(
+                f"scan=local: the files of {each.queue.broker_name} are not on this machine; "
+                "scan=auto reads over the network where they are not"
+            )
+        return
+    view = StoreView(root)
+    try:
+        yield from slice_contents(view, QueueSlice(wire, each.first, each.stop), options)
+    except (OSError, StoreError) as error:
+        if options.scan == "local":
+            raise DataLost(f"{each.queue} cannot be read from {root}: {error}") from error
+    finally:
+        view.close()
+
+
+def slice_contents(
+    view: StoreView, each: QueueSlice, options: SourceOptions
+) -> Iterator[tuple[bytes, int]]:
+    """Records of a range and the offset behind them; ends where the files have no more."""
+    queue = find_queue(view, each)
+    wanted = {tag_code(tag) & _TAG_MASK for tag in options.decode.tags}
+    offset = each.first
+    while queue is not None and offset < each.stop:
+        entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
+        count = len(entries)
+        if count == 0:
+            return
+        if wanted:
+            entries = entries[np.isin(entries["tag"].astype(np.int64) & _TAG_MASK, list(wanted))]
+        content = b"".join(_pieces(view, entries))
+        offset += count
+        yield content, offset
+
+
+def find_queue(view: StoreView, each: QueueSlice) -> QueueView | None:
+    queue = each.queue
+    found = (one for one in view.queues(queue.topic) if one.queue_id == queue.queue_id)
+    return next(found, None)
+
+
+def read_entries(queue: QueueView, offset: int, count: int) -> Entries:
+    """Entries that are written, up to the first that is not."""
+    entries = np.frombuffer(queue.entries(offset, count), _ENTRY)
+    is_written = (entries["size"] > 0) & (entries["at"] >= 0)
+    is_written &= entries["size"] != FILLER_RECORD_SIZE
+    end = len(entries) if is_written.all() else int(np.argmin(is_written))
+    return entries[:end]
+
+
+def _pieces(view: StoreView, entries: Entries) -> Iterator[bytes]:
+    """The bytes of records, neighbours by one read; what lies between is cut out."""
+    starts = entries["at"].astype(np.int64)
+    ends = starts + entries["size"]
+    first = 0
+    while first < len(starts):
+        last = first
+        while last + 1 < len(starts) and _belongs(starts, ends, first, last + 1):
+            last += 1
+        base = int(starts[first])
+        piece = view.log.read(base, int(ends[last]) - base)
+        if len(piece) < int(ends[last]) - base:
+            raise DataLost(f"the log has no bytes at {base}")
+        own = int((ends[first : last + 1] - starts[first : last + 1]).sum())
+        if own == len(piece):
+            yield piece
+        else:
+            cut = memoryview(piece)
+            yield from (
+                bytes(cut[low - base : high - base])
+                for low, high in zip(
+                    starts[first : last + 1].tolist(), ends[first : last + 1].tolist(), strict=True
+                )
+            )
+        first = last + 1
+
+
+def _belongs(
+    starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], first: int, at: int
+) -> bool:
+    span = int(ends[at] - starts[first])
+    if starts[at] < ends[at - 1] or span > PIECE_MAX_BYTES:
+        return False
+    gap = int(starts[at] - ends[at - 1])
+    return gap <= int(ends[at] - starts[at]) / DENSITY_MIN
+
+
+def _directory(broker_name: str, link: Link) -> Path | None:
+    hint = link.scans.stores.get(broker_name)
+    if hint is None or not hint.root:
+        return None
+    root = Path(hint.root)
+    try:
+        return root if (root / "lock").stat().st_ino == hint.mark else None
+    except OSError:
+        return None

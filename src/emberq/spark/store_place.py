@@ -1,0 +1,112 @@
+"""Queues in a store directory, EmberQ's or an official broker's, without any broker."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from emberq.client.core.scanned import QueueHead
+from emberq.errors import DataLost, StoreError, TopicNotFound
+from emberq.model.queue import MessageQueue
+from emberq.spark.local_files import ENTRIES_TOGETHER, find_queue, read_entries, slice_contents
+from emberq.spark.options import SourceOptions
+from emberq.spark.planning import QueueSlice
+from emberq.store.view.directory import StoreView
+from emberq.store.view.queue import QueueView
+
+# A directory does not say which broker wrote it.
+BROKER_NAME = "store"
+SAMPLED_ENTRIES = 256
+
+
+class StorePlace:
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        try:
+            self._view = StoreView(Path(options.store or ""))
+        except OSError as error:
+            raise StoreError(f"{options.store} cannot be read: {error}") from error
+
+    def queues(self) -> list[MessageQueue]:
+        options = self._options
+        if options.queues:
+            return list(options.queues)
+        there = self._view.topics()
+        if options.pattern is not None:
+            matches = re.compile(options.pattern).fullmatch
+            topics = [topic for topic in there if matches(topic)]
+        else:
+            topics = list(options.topics)
+        for topic in topics:
+            if topic not in there:
+                raise TopicNotFound(f"{options.store} has no topic {topic}")
+        return [
+            MessageQueue(BROKER_NAME, queue.queue_id, topic)
+            for topic in topics
+            for queue in self._view.queues(topic)
+        ]
+
+    def heads(
+        self, queues: Collection[MessageQueue], group: str | None = None
+    ) -> dict[MessageQueue, QueueHead]:
+        heads = {}
+        for queue in queues:
+            found = self._find(queue)
+            if found is not None:
+                end = found.end_offset()
+                heads[queue] = QueueHead(found.min_offset(end, self._view.log.min_offset), end)
+        return heads
+
+    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        heads = self.heads(list(times_ms))
+        return {
+            queue: self._offset_at(queue, head, times_ms[queue]) for queue, head in heads.items()
+        }
+
+    def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
+        heads = self.heads(queues)
+        return {
+            queue: self._stored_at(queue, head.min_offset)
+            if head.min_offset < head.max_offset
+            else None
+            for queue, head in heads.items()
+        }
+
+    def record_size(self, queue: MessageQueue, offset: int) -> float:
+        found = self._find(queue)
+        entries = None if found is None else read_entries(found, offset, SAMPLED_ENTRIES)
+        return 0.0 if entries is None or len(entries) == 0 else float(entries["size"].mean())
+
+    def contents(self, each: QueueSlice) -> Iterator[bytes]:
+        read_to = each.first
+        for content, read_to in slice_contents(self._view, each, self._options):  # noqa: B007
+            yield content
+        if read_to < each.stop and self._options.fails_on_loss:
+            raise DataLost(f"{each.queue} ends at {read_to}, before {each.stop}")
+
+    def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
+        queue, offset = self._find(each.queue), each.first
+        while queue is not None and offset < each.stop:
+            entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
+            if len(entries) == 0:
+                return
+            yield offset, entries.tobytes()
+            offset += len(entries)
+
+    def _find(self, queue: MessageQueue) -> QueueView | None:
+        return find_queue(self._view, QueueSlice(queue, 0, 0))
+
+    def _offset_at(self, queue: MessageQueue, head: QueueHead, time_ms: int) -> int:
+        low, high = head.min_offset, head.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            stored_at = self._stored_at(queue, middle)
+            if stored_at is not None and stored_at >= time_ms:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _stored_at(self, queue: MessageQueue, offset: int) -> int | None:
+        found = self._find(queue)
+        entry = None if found is None else found.entry(offset)
+        return None if entry is None else self._view.log.stored_at_ms(entry[0], entry[1])

@@ -1,0 +1,99 @@
+"""Views that are not messages: entries of queues, their ends, and where groups stand."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from emberq.errors import ConfigError
+from emberq.spark import columns as names
+from emberq.spark.broker_place import BrokerPlace
+from emberq.spark.columns import Column
+from emberq.spark.decode.shape import ARROW_TYPES, arrow_schema
+from emberq.spark.options import SourceOptions
+from emberq.spark.places import Place, place_of
+from emberq.spark.planning import Partition, QueueSlice
+
+_ENTRY = np.dtype([("commitLogOffset", ">i8"), ("size", ">i4"), ("tagsHash", ">i8")])
+
+
+def index_batches(
+    partition: Partition, columns: Sequence[Column], options: SourceOptions
+) -> Iterator[Any]:
+    place = place_of(options)
+    for each in partition:
+        for first, content in place.entries(each):
+            batch = _index_batch(each, first, content, columns)
+            for start in range(0, batch.num_rows, options.decode.batch_rows):
+                yield batch.slice(start, options.decode.batch_rows)
+
+
+def queue_rows(columns: Sequence[Column], options: SourceOptions) -> Iterator[Any]:
+    """One row per queue (`offsets`), or per group and queue (`groups`)."""
+    place = place_of(options)
+    rows = _offset_rows(place) if options.view == "offsets" else _group_rows(place, options)
+    arrays = [
+        pa.array([row[column.name] for row in rows], ARROW_TYPES[column.type]) for column in columns
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _index_batch(each: QueueSlice, first: int, content: bytes, columns: Sequence[Column]) -> Any:
+    entries = np.frombuffer(content, _ENTRY)
+    queue, count = each.queue, len(entries)
+    made: dict[str, Any] = {
+        "topic": lambda: pa.repeat(pa.scalar(queue.topic, pa.string()), count),
+        "brokerName": lambda: pa.repeat(pa.scalar(queue.broker_name, pa.string()), count),
+        "queueId": lambda: pa.repeat(pa.scalar(queue.queue_id, pa.int32()), count),
+        "queueOffset": lambda: pa.array(np.arange(first, first + count)),
+    }
+    arrays = [
+        made[column.name]()
+        if column.name in made
+        else pa.array(entries[column.name].astype("=i4" if column.type == names.INT else "=i8"))
+        for column in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def _offset_rows(place: Place) -> list[dict[str, Any]]:
+    heads = place.heads(place.queues())
+    times = place.earliest_times_ms(list(heads))
+    return [
+        {
+            "topic": queue.topic,
+            "brokerName": queue.broker_name,
+            "queueId": queue.queue_id,
+            "minOffset": head.min_offset,
+            "maxOffset": head.max_offset,
+            "count": head.max_offset - head.min_offset,
+            "earliestTimestamp": _time_us(times.get(queue)),
+        }
+        for queue, head in sorted(heads.items())
+    ]
+
+
+def _group_rows(place: Place, options: SourceOptions) -> list[dict[str, Any]]:
+    if not isinstance(place, BrokerPlace):
+        raise ConfigError("the view groups needs a broker: a store directory has none")
+    groups = place.groups() if options.group is None else [options.group]
+    queues = place.queues()
+    return [
+        {
+            "consumerGroup": group,
+            "topic": queue.topic,
+            "brokerName": queue.broker_name,
+            "queueId": queue.queue_id,
+            "committedOffset": head.committed,
+            "maxOffset": head.max_offset,
+            "lag": None if head.committed is None else head.max_offset - head.committed,
+            "pinnedStart": head.start,
+        }
+        for group in groups
+        for queue, head in sorted(place.heads(queues, group).items())
+    ]
+
+
+def _time_us(time_ms: int | None) -> int | None:
+    return None if time_ms is None else time_ms * 1000

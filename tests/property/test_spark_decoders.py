@@ -1,0 +1,158 @@
+"""The decoder that works in columns makes the rows of the reference, whatever the records."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emberq.errors import RecordError
+from emberq.record.batch import BatchElement, encode_batch
+from emberq.record.compression import compress
+from emberq.record.encode import encode_record
+from emberq.record.host import PackedHost, pack_host
+from emberq.record.properties import encode_properties
+from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, CompressionType, with_compression
+from emberq.spark.columns import MAP, MESSAGES, STRING, Column
+from emberq.spark.decode.scalar import decode_scalar
+from emberq.spark.decode.shape import RowShape
+from emberq.spark.decode.vector import decode_vector
+from emberq.spark.options import DecodeOptions
+
+pytestmark = pytest.mark.property
+
+HOSTS = st.sampled_from(
+    [
+        pack_host("10.0.0.1", 10911),
+        pack_host("2001:db8::7", 5),
+        PackedHost(b"\x0a\x00\x00\x02" + (70_000).to_bytes(4, "big")),  # no port
+    ]
+)
+NAMES = st.sampled_from(
+    [
+        *("KEYS", "TAGS", "UNIQ_KEY", "TIMER_DELIVER_MS", "WAIT", "a", "ab", "naïve", "KEYSKEYS"),
+        *("TIMER_DELIVER_MT", "prefix-shared-suffix-x", "prefix-other-suffix-x"),
+    ]
+)
+VALUES = st.one_of(
+    st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1),
+    st.sampled_from(["1700000000000", "99999999999999999999", "red", "blue"]),
+)
+REGULAR = st.builds(
+    lambda properties, is_terminated: encode_properties(properties, is_terminated=is_terminated),
+    st.dictionaries(NAMES, VALUES, max_size=6),
+    st.booleans(),
+)
+ODD = st.one_of(
+    st.text(alphabet="ab\x01\x02é", max_size=20).map(str.encode),
+    st.binary(max_size=20),
+    st.lists(st.sampled_from([b"a\x01b\x02", b"KEYS\x01k\x02", b"\xc3", b"\xa9"])).map(b"".join),
+)
+TIMES = st.one_of(st.integers(0, 2_000_000_000_000), st.integers(-(1 << 63), (1 << 63) - 1))
+INT_32 = st.integers(-(1 << 31), (1 << 31) - 1)
+INT_64 = st.integers(-(1 << 63), (1 << 63) - 1)
+TYPE_BITS = st.sampled_from([0, 0x4, 0x8, 0x40, 0x80, 0x2])
+
+
+@st.composite
+def records(draw: st.DrawFn, properties: st.SearchStrategy[bytes]) -> bytes:
+    body = draw(st.one_of(st.binary(max_size=40), st.text(max_size=10).map(str.encode)))
+    flag = draw(TYPE_BITS)
+    kind = draw(st.sampled_from([None, None, None, *CompressionType, "batch"]))
+    if kind == "batch":
+        elements = draw(st.lists(st.builds(BatchElement, st.binary(max_size=9), REGULAR)))
+        body, flag = encode_batch(elements), flag | INNER_BATCH | NEEDS_UNWRAP
+    elif isinstance(kind, CompressionType):
+        body, flag = compress(body, kind), with_compression(flag, kind)
+    return encode_record(
+        draw(st.sampled_from(["orders", "größen", "t" * 200])),
+        body,
+        draw(properties),
+        queue_id=draw(INT_32),
+        flag=draw(INT_32),
+        queue_offset=draw(st.integers(0, 30)),
+        log_offset=draw(INT_64),
+        system_flag=flag,
+        born_at_ms=draw(TIMES),
+        born_host=draw(HOSTS),
+        stored_at_ms=draw(TIMES),
+        store_host=draw(HOSTS),
+        reconsume_times=draw(INT_32),
+        prepared_offset=draw(INT_64),
+        is_v2=draw(st.booleans()),
+    )
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> RowShape:
+    known = [*MESSAGES, Column("body", STRING), Column("properties", STRING)]
+    columns = draw(st.lists(st.sampled_from(known), min_size=1, unique_by=lambda each: each.name))
+    options = DecodeOptions(
+        is_decompressed=draw(st.booleans()), tags=draw(st.sampled_from([(), ("red", "blue")]))
+    )
+    first = draw(st.integers(0, 10))
+    return RowShape(
+        tuple(columns), "orders", "broker-a", first, draw(st.integers(first, 31)), options
+    )
+
+
+def outcome(decode: Any, content: bytes, shape: RowShape) -> Any:
+    try:
+        batch = decode(content, shape)
+    except RecordError:
+        return "no records"
+    batch.validate(full=True)
+    assert batch.schema == shape.schema
+    return batch.to_pylist()
+
+
+@settings(max_examples=250)
+@given(content=st.lists(records(st.one_of(REGULAR, ODD))).map(b"".join), shape=shapes())
+def test_both_decoders_make_the_same_rows(content: bytes, shape: RowShape) -> None:
+    assert outcome(decode_vector, content, shape) == outcome(decode_scalar, content, shape)
+
+
+@settings(max_examples=100)
+@given(
+    parts=st.lists(records(REGULAR), min_size=1, max_size=4),
+    at=st.integers(0, 1000),
+    byte=st.integers(0, 255),
+    cut=st.integers(0, 40),
+    shape=shapes(),
+)
+def test_both_say_the_same_of_damaged_records(
+    parts: list[bytes], at: int, byte: int, cut: int, shape: RowShape
+) -> None:
+    content = bytearray(b"".join(parts))
+    content[at % len(content)] = byte
+    damaged = bytes(content[: len(content) - cut])
+
+    assert outcome(decode_vector, damaged, shape) == outcome(decode_scalar, damaged, shape)
+
+
+def test_the_usual_rows_never_take_the_slow_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the reference was asked")
+
+    monkeypatch.setattr("emberq.spark.decode.vector.build", refuse)
+    monkeypatch.setattr("emberq.spark.decode.vector.decode_scalar", refuse)
+    names = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "CLUSTER", "TRACE_ON", "MSG_REGION", "colour")
+    content = b"".join(
+        encode_record(
+            "orders",
+            b"body",
+            encode_properties({name: f"{name} {number}" for name in names}),
+            queue_offset=number,
+        )
+        for number in range(100)
+    )
+    shape = RowShape(MESSAGES, "orders", "broker-a", 0, 100, DecodeOptions())
+
+    batch = decode_vector(content, shape)
+
+    assert batch.num_rows == 100
+    assert batch.column("keys").to_pylist()[7] == "KEYS 7"
+    assert dict(batch.column("properties").to_pylist()[7])["colour"] == "colour 7"
+    assert batch.schema.field("properties").type == pa.map_(pa.string(), pa.string())
+    assert Column("properties", MAP) in shape.columns

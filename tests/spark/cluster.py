@@ -1,0 +1,62 @@
+"""A name server and brokers as processes, and topics in them that belong to one test."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from emberq import Message, MessageQueue, Producer
+from emberq.testing.local_broker import LocalBroker, run_broker
+from emberq.testing.local_nameserver import run_name_server
+
+DEADLINE_S = 60.0
+
+
+class Cluster:
+    def __init__(self, name_server: str, broker: LocalBroker) -> None:
+        self.name_server = name_server
+        self.broker = broker
+
+
+@contextmanager
+def running_cluster(home: Path, **config: str) -> Iterator[Cluster]:
+    with run_name_server(home / "namesrv") as server:
+        address = f"{server.host}:{server.port}"
+        keys = {"enablePropertyFilter": "true", "brokerIP1": "127.0.0.1", **config}
+        with run_broker(home / "broker", name_servers=address, config=keys) as broker:
+            yield Cluster(address, broker)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Return as soon as `condition()` is true; fail at the deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+class Topics:
+    """Topics whose names begin with the test's."""
+
+    def __init__(self, cluster: Cluster, producer: Producer, test: str) -> None:
+        self.cluster = cluster
+        self.producer = producer
+        self._prefix = re.sub(r"\W+", "-", test)[:60]
+        self.options = {"nameServer": cluster.name_server}
+
+    def name(self, suffix: str = "") -> str:
+        return self._prefix + suffix
+
+    def make(self, suffix: str = "", queues: int = 2) -> str:
+        name = self.name(suffix)
+        self.producer.create_topic(name, queues=queues)
+        return name
+
+    def queue(self, topic: str, number: int = 0) -> MessageQueue:
+        return MessageQueue("broker-a", number, topic)
+
+    def send(self, topic: str, bodies: Sequence[bytes], queue: int = 0, **fields: Any) -> None:
+        messages = [Message(topic, body, **fields) for body in bodies]
+        self.producer.send_batch(messages, queue=self.queue(topic, queue))

@@ -1,0 +1,253 @@
+"""Topics as streams: nothing lost, nothing twice, limits kept, groups told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from emberq.spark import track
+from tests.spark.cluster import DEADLINE_S, Topics, until
+
+
+class Sink:
+    """Collects what a query writes, batch by batch; may fail on demand."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = {}
+        self.fails_at: int | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        bodies = [bytes(row.body) for row in frame.select("body").collect()]
+        if batch == self.fails_at:
+            raise RuntimeError("the sink is full")
+        self.batches[batch] = bodies
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return sorted(body for bodies in self.batches.values() for body in bodies)
+
+
+class Streams:
+    def __init__(self, spark: SparkSession, topics: Topics, folder: Path) -> None:
+        self._spark = spark
+        self._topics = topics
+        self._folder = folder
+        self._running: list[StreamingQuery] = []
+
+    def frame(self, topic: str, **options: Any) -> DataFrame:
+        reader = self._spark.readStream.format("rocketmq").options(**self._topics.options)
+        return reader.options(**{name: str(value) for name, value in options.items()}).load(topic)
+
+    def start(
+        self, topic: str, sink: Sink, *, checkpoint: str = "c", once: bool = False, **options: Any
+    ) -> StreamingQuery:
+        writer = self.frame(topic, **options).writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(self._folder / checkpoint))
+        query = (writer.trigger(availableNow=True) if once else writer).start()
+        self._running.append(query)
+        return query
+
+    def run(self, topic: str, sink: Sink, **options: Any) -> None:
+        """All that is there now."""
+        query = self.start(topic, sink, once=True, **options)
+        assert query.awaitTermination(int(DEADLINE_S))
+
+    def stop(self) -> None:
+        for query in self._running:
+            query.stop()
+
+
+@pytest.fixture
+def streams(spark: SparkSession, topics: Topics, tmp_path: Path) -> Iterator[Streams]:
+    made = Streams(spark, topics, tmp_path)
+    yield made
+    made.stop()
+
+
+def numbered(first: int, stop: int) -> list[bytes]:
+    return [b"%03d" % number for number in range(first, stop)]
+
+
+def group_offsets(topics: Topics, spark: SparkSession, topic: str, group: str) -> list[Any]:
+    frame = spark.read.format("rocketmq").options(**topics.options, view="groups")
+    rows = frame.option("consumerGroup", group).load(topic).collect()
+    return [(row.committedOffset, row.pinnedStart) for row in sorted(rows)]
+
+
+def test_runs_that_end_when_all_is_read_go_on_where_the_last_one_ended(
+    streams: Streams, topics: Topics
+) -> None:
+    topic, sink = topics.make(), Sink()
+    topics.send(topic, numbered(0, 30), 0)
+
+    streams.run(topic, sink, startingOffsets="earliest")
+    assert sink.bodies == numbered(0, 30)
+    topics.send(topic, numbered(30, 40), 1)
+    streams.run(topic, sink, startingOffsets="earliest")
+
+    assert sink.bodies == numbered(0, 40)
+
+
+def test_a_batch_has_no_more_rows_than_it_may(streams: Streams, topics: Topics) -> None:
+    topic, sink = topics.make(), Sink()
+    topics.send(topic, numbered(0, 90), 0)
+    topics.send(topic, numbered(90, 100), 1)
+
+    streams.run(topic, sink, startingOffsets="earliest", maxOffsetsPerTrigger=40)
+
+    assert [len(sink.batches[number]) for number in sorted(sink.batches)] == [40, 40, 20]
+    assert sink.bodies == numbered(0, 100)
+    assert any(body >= b"090" for body in sink.batches[0])  # every queue has its share
+
+
+def test_a_batch_has_about_as_many_bytes_as_it_may(streams: Streams, topics: Topics) -> None:
+    topic, sink = topics.make(queues=1), Sink()
+    topics.send(topic, [b"x" * 1000 for _ in range(60)])
+
+    streams.run(topic, sink, startingOffsets="earliest", maxBytesPerTrigger="30k")
+
+    assert 2 <= len(sink.batches) <= 4
+    assert len(sink.bodies) == 60
+
+
+def test_a_running_query_reads_what_comes_and_tells_its_group(
+    streams: Streams, spark: SparkSession, topics: Topics
+) -> None:
+    topic, sink, group = topics.make(queues=1), Sink(), topics.name("-g")
+    topics.send(topic, numbered(0, 5))
+    query = streams.start(topic, sink, consumerGroup=group, startingOffsets="earliest")
+    until(lambda: sink.bodies == numbered(0, 5))
+
+    topics.send(topic, numbered(5, 8))
+    until(lambda: sink.bodies == numbered(0, 8))
+    topics.send(topic, numbered(8, 9))
+    until(lambda: sink.bodies == numbered(0, 9))
+    query.stop()
+
+    ((committed, pinned),) = group_offsets(topics, spark, topic, group)
+    assert committed >= 5
+    assert pinned is None  # nobody needs it any more
+    progress = query.lastProgress
+    assert progress is not None
+    assert progress.sources[0].endOffset is not None
+
+
+def test_a_failed_first_batch_is_repeated_from_the_same_start(
+    streams: Streams, spark: SparkSession, topics: Topics
+) -> None:
+    topic, sink, group = topics.make(queues=1), Sink(), topics.name("-g")
+    topics.send(topic, numbered(0, 3))
+    sink.fails_at = 0
+    query = streams.start(topic, sink, consumerGroup=group, startingOffsets="latest")
+    until(lambda: group_offsets(topics, spark, topic, group) == [(None, 3)])
+    topics.send(topic, numbered(3, 6))
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        query.awaitTermination(int(DEADLINE_S))
+    topics.send(topic, numbered(6, 9))  # a start that is computed anew would lie behind these
+
+    sink.fails_at = None
+    streams.run(topic, sink, consumerGroup=group, startingOffsets="latest")
+
+    assert sink.bodies == numbered(3, 9)
+
+
+def test_a_query_without_a_group_begins_at_the_end_with_an_empty_batch(
+    streams: Streams, topics: Topics
+) -> None:
+    topic, sink = topics.make(queues=1), Sink()
+    topics.send(topic, numbered(0, 3))
+    query = streams.start(topic, sink)
+    until(lambda: query.lastProgress is not None)
+
+    topics.send(topic, numbered(3, 6))
+    until(lambda: sink.bodies == numbered(3, 6))
+
+    assert sink.batches.get(0, []) == []
+
+
+def test_a_new_query_starts_where_its_group_stands(streams: Streams, topics: Topics) -> None:
+    topic, group = topics.make(queues=1), topics.name("-g")
+    first, second = Sink(), Sink()
+    topics.send(topic, numbered(0, 4))
+    streams.run(topic, first, consumerGroup=group, startingOffsets="earliest", checkpoint="one")
+    topics.send(topic, numbered(4, 6))
+    streams.run(topic, first, consumerGroup=group, startingOffsets="earliest", checkpoint="one")
+    assert first.bodies == numbered(0, 6)
+
+    streams.run(topic, second, consumerGroup=group, checkpoint="two")
+
+    # The last batch is told to the group when the next one begins.
+    assert second.bodies == numbered(4, 6)
+
+
+def test_a_tracked_group_knows_the_last_batch(
+    streams: Streams, spark: SparkSession, topics: Topics
+) -> None:
+    topic, group = topics.make(queues=1), topics.name("-g")
+    topics.send(topic, numbered(0, 7))
+    tracker = track(spark, group, **topics.options)
+    try:
+        streams.run(
+            topic, Sink(), consumerGroup=group, startingOffsets="earliest", commitOffsets="listener"
+        )
+
+        until(lambda: group_offsets(topics, spark, topic, group)[0][0] == 7)
+        assert tracker.lag == 0
+    finally:
+        spark.streams.removeListener(tracker)
+
+
+def test_new_queues_are_read_from_their_first_message(streams: Streams, topics: Topics) -> None:
+    topic, sink = topics.make(queues=1), Sink()
+    topics.send(topic, numbered(0, 2))
+    streams.start(topic, sink, startingOffsets="earliest")
+    until(lambda: sink.bodies == numbered(0, 2))
+
+    topics.make(queues=2)
+    topics.producer.client.thread.run(topics.producer.client.aio.routes.refresh(topic))
+    topics.send(topic, numbered(2, 4), 1)
+
+    until(lambda: sink.bodies == numbered(0, 4))
+
+
+def test_a_minimum_holds_messages_back_for_a_while(streams: Streams, topics: Topics) -> None:
+    topic, sink = topics.make(queues=1), Sink()
+    options: dict[str, Any] = {"minOffsetsPerTrigger": 10, "maxTriggerDelay": "2s"}
+    topics.send(topic, numbered(0, 10))
+    streams.start(topic, sink, startingOffsets="earliest", **options)
+    until(lambda: sink.bodies == numbered(0, 10))
+
+    topics.send(topic, numbered(10, 13))
+    topics.send(topic, numbered(13, 15))
+    until(lambda: sink.bodies == numbered(0, 15))
+
+    assert [len(batch) for batch in sink.batches.values()] == [10, 5]
+
+
+def test_a_stream_of_entries_and_a_table_as_a_stream(
+    streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make(queues=1)
+    topics.send(topic, numbered(0, 7))
+    frame = streams.frame(topic, view="index", startingOffsets="earliest")
+    query = (
+        frame.writeStream.format("memory")
+        .queryName("entries")
+        .option("checkpointLocation", str(tmp_path / "entries"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(int(DEADLINE_S))
+
+    assert spark.table("entries").selectExpr("max(queueOffset)").collect()[0][0] == 6
+
+
+@pytest.mark.parametrize("view", ["offsets", "groups"])
+def test_snapshots_are_no_streams(streams: Streams, topics: Topics, view: str) -> None:
+    topic = topics.make()
+    with pytest.raises(Exception, match="is a snapshot: read it as a batch"):
+        streams.run(topic, Sink(), view=view)

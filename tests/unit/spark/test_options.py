@@ -1,0 +1,136 @@
+"""Options become one checked value, or an error that says what is expected."""
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from emberq.errors import ConfigError
+from emberq.model.queue import MessageQueue
+from emberq.spark.columns import CATALOGUE, check_schema, chosen_columns, ddl
+from emberq.spark.option_table import CONNECTION, SOURCE
+from emberq.spark.options import parse_source
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spark-options.md"
+
+
+def test_names_are_in_any_case_and_the_defaults_are_those_of_the_page() -> None:
+    options = parse_source({"SUBSCRIBE": "a, b,a", "NameServer": "h:1"})
+
+    assert options.topics == ("a", "b")
+    assert options.connection.name_server == "h:1"
+    assert options.pull.bytes_max == 1 << 20
+    assert options.partition.bytes_max == 256 << 20
+    assert options.trigger.delay_max_s == 900
+    assert (options.decode.batch_rows, options.decode.batch_bytes) == (10_000, 16 << 20)
+    assert options.idle_poll_s == 0.2
+
+
+def test_options_travel_to_tasks() -> None:
+    text = '{"a": {"b": {"0": 7}}}'
+    options = parse_source({"path": "a", "startingOffsets": text, "tags": "x || y"})
+
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert options.start is not None
+    assert options.start.offsets == {MessageQueue("b", 0, "a"): 7}
+    assert options.decode.tags == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "none of them"),
+        ({"subscribe": "a", "assign": "{}"}, "subscribe and assign"),
+        ({"assign": "{}"}, "names no queue"),
+        ({"assign": '{"a": [1]}'}, "expected"),
+        ({"subscribe": " , "}, "names no topic"),
+        ({"subscribePattern": "("}, "subscribePattern"),
+        ({"subscribe": "a", "accessKey": "k"}, "belong together"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "0"}, "a number from 1 on"),
+        ({"subscribe": "a", "maxTriggerDelay": "15"}, "a duration such as"),
+        ({"subscribe": "a", "startingTimestamp": "soon"}, "ISO 8601"),
+        ({"subscribe": "a", "startingOffsets": "{"}, "startingOffsets"),
+        ({"subscribe": "a", "startingOffsets": '{"a": {"b": {"0": -3}}}'}, "no offset"),
+        ({"subscribe": "a", "endingOffsets": "earliest"}, "expected latest or JSON"),
+        ({"subscribe": "a", "startingOffsets": "latest", "startingTimestamp": "1"}, "exclude"),
+        ({"subscribe": "a", "tls": "maybe"}, "one of true, false"),
+        ({"subscribe": "a", "store": "d", "sqlFilter": "a"}, "works at a broker"),
+        ({"subscribe": "a", "tags": "||"}, "expected"),
+        ({"subscribe": "a", "pul.maxBytes": "1"}, "did you mean pull.maxBytes"),
+    ],
+)
+def test_what_makes_no_sense_is_named(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_source(given)
+
+
+def test_what_spark_adds_for_tables_is_no_error() -> None:
+    parse_source({"subscribe": "a", "option.subscribe": "a", "owner": "me", "provider": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("1700000000000", 1_700_000_000_000),
+        ("2023-11-14T22:13:20", 1_700_000_000_000),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+    ],
+)
+def test_times_are_milliseconds_or_iso(text: str, time_ms: int) -> None:
+    start = parse_source({"subscribe": "a", "startingTimestamp": text}).start
+
+    assert start is not None
+    assert start.time_ms == time_ms
+
+
+def test_times_by_topic_and_by_queue() -> None:
+    text = '{"a": 5, "b": {"k": {"0": 7}}}'
+    start = parse_source({"subscribe": "a", "startingOffsetsByTimestamp": text}).start
+
+    assert start is not None
+    assert start.times_ms == {"a": 5, "b k/0": 7}
+
+
+def test_columns_are_those_of_the_options() -> None:
+    options = parse_source(
+        {"subscribe": "a", "properties": "none", "includeBody": "false", "bodyAs": "string"}
+    )
+    names = [column.name for column in chosen_columns(options)]
+    few = parse_source({"subscribe": "a", "columns": "MSGID, body", "bodyAs": "string"})
+
+    assert "body" not in names
+    assert "properties" not in names
+    assert ddl(chosen_columns(few)) == "msgId string, body string"
+
+
+def test_a_schema_chooses_columns_and_their_types() -> None:
+    options = parse_source({"subscribe": "a"})
+
+    chosen = check_schema([("body", "string"), ("queueId", "int")], options)
+
+    assert ddl(chosen) == "body string, queueId int"
+    with pytest.raises(ConfigError, match="column queueId is int, not string"):
+        check_schema([("queueId", "string")], options)
+    with pytest.raises(ConfigError, match="did you mean queueId"):
+        check_schema([("queueID2", "int")], options)
+
+
+def test_the_page_lists_every_option_with_its_default_and_no_other() -> None:
+    row = re.compile(r"^\| `([\w.]+)` \| (?:`(.+?)`|–) \| (.+) \|$", re.MULTILINE)
+    listed = [
+        (name, default, meaning.replace("\\|", "|"))
+        for name, default, meaning in row.findall(PAGE.read_text().partition("## Columns")[0])
+    ]
+
+    assert listed == [(each.name, each.default, each.meaning) for each in (*CONNECTION, *SOURCE)]
+
+
+def test_the_page_lists_every_column() -> None:
+    row = re.compile(r"^\| `(\w+)` \| `(\w+)` \| `(.+)` \| (yes|no) \|$", re.MULTILINE)
+
+    assert row.findall(PAGE.read_text()) == [
+        (view, column.name, column.type, "yes" if column.is_default else "no")
+        for view, columns in CATALOGUE.items()
+        for column in columns
+    ]

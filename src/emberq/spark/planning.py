@@ -80,16 +80,15 @@ def limit_rows(start: Mapping[MessageQueue, int], head: Offsets, rows_max: int) 
     if total <= rows_max:
         return dict(head)
     waiting = [queue for queue in sorted(backlog, key=_order) if backlog[queue]]
-    shares = dict.fromkeys(waiting, 0)
-    left = rows_max
+    shares = dict.fromkeys(waiting, 0) | dict.fromkeys(waiting[:rows_max], 1)
+    more_wanted, more = total - len(waiting), max(0, rows_max - len(waiting))
     for queue in waiting:
-        share = min(left, max(1, backlog[queue] * rows_max // total))
-        shares[queue] = share
-        left -= share
+        shares[queue] += (backlog[queue] - 1) * more // max(1, more_wanted)
+    left = rows_max - sum(shares.values())
     for queue in waiting:  # what rounding left over
-        more = min(left, backlog[queue] - shares[queue])
-        shares[queue] += more
-        left -= more
+        rest = min(left, backlog[queue] - shares[queue])
+        shares[queue] += rest
+        left -= rest
     return {queue: start.get(queue, 0) + shares.get(queue, 0) for queue in head}
 
 

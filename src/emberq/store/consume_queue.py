@@ -20,7 +20,7 @@ assert ENTRY.size == ENTRY_SIZE
 FILLER = ENTRY.pack(0, FILLER_RECORD_SIZE, 0)
 
 # Written entries that stay in memory for readers close behind the end.
-TAIL_KEPT_MAX_BYTES = 16 * 1024
+TAIL_KEPT_MAX_BYTES = 4 * 1024
 
 
 class ConsumeQueue:

@@ -25,10 +25,12 @@ log = logging.getLogger(__name__)
 
 # With very many queues most have few entries that their files lack, and a write of 20 bytes costs
 # as much as one of 8,000: each is a turn with the interpreter that the loop waits for. Entries in
-# memory are read and recovered all the same, so in one round only so many queues with few entries
-# are written; official brokers too sync a queue only when two pages of it are new.
+# memory are read and recovered all the same, so in one round only some of the queues with few
+# entries are written, those that wait the longest; official brokers too sync a queue only when two
+# pages of it are new. Whatever their number, none waits for more rounds than this.
 FEW_ENTRIES_MAX = 400
-SMALL_WRITES_MAX = 32
+SMALL_WRITES_MIN = 32
+SMALL_WRITES_ROUNDS = 30
 
 # What goes away by itself or by an administrator's hand.
 _WANTS_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -70,6 +72,8 @@ class Durability:
         self._checkpoint = Checkpoint()
         self._is_nobody_waiting = True  # for a sync: the store is being opened or closed
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
+        # Queues with entries that their files lack, as the flusher knows them; the oldest first.
+        self._unwritten: dict[ConsumeQueue, None] = {}
 
     def follow(self, config: StoreConfig) -> None:
         self._config = config
@@ -242,23 +246,19 @@ class Durability:
                 self._admission.is_index_busy = False
 
     def _write_queues(self, in_between: Callable[[], None], is_thorough: bool) -> None:
-        dirty = self._dispatcher.dirty_queues
-        left_for_later: list[ConsumeQueue] = []
-        small_writes_left = SMALL_WRITES_MAX
-        try:
-            for _ in range(len(dirty)):  # the loop may add more meanwhile
-                queue = dirty.pop()
-                left_for_later.append(queue)
-                if not is_thorough and queue.unwritten_count <= FEW_ENTRIES_MAX:
-                    if not small_writes_left:
-                        continue
-                    small_writes_left -= 1
-                with _room_needed():
-                    queue.write()
-                left_for_later.pop()
-                in_between()
-        finally:
-            dirty.update(left_for_later)
+        dirty, unwritten = self._dispatcher.dirty_queues, self._unwritten
+        for _ in range(len(dirty)):  # the loop may add more meanwhile
+            unwritten.setdefault(dirty.pop())
+        small_writes_left = max(SMALL_WRITES_MIN, len(unwritten) // SMALL_WRITES_ROUNDS)
+        for queue in list(unwritten):
+            if not is_thorough and queue.unwritten_count <= FEW_ENTRIES_MAX:
+                if not small_writes_left:
+                    continue
+                small_writes_left -= 1
+            with _room_needed():
+                queue.write()
+            del unwritten[queue]
+            in_between()
 
     def sync_side_files(self, sync_log: Callable[[], None], in_between: Callable[[], None]) -> None:
         """Everything that is dispatched now becomes durable, and the checkpoint says so."""

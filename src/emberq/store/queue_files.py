@@ -213,6 +213,10 @@ class QueueFiles:
     def _created(self, path: str) -> DiskFile:
         """Only the flusher and recovery make files, and nothing is removed meanwhile."""
         file = self._open.get(path)
+        if file is not None and file.size == self.file_size:
+            with self._lock:
+                self._remember(path, file)
+            return file
         made = Path(path)
         if file is None:
             try:

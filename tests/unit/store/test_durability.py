@@ -25,7 +25,7 @@ def unwritten(store: MessageStore) -> list[int]:
 def test_queues_with_few_entries_wait_when_there_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durability, "SMALL_WRITES_MAX", 2)
+    monkeypatch.setattr(durability, "SMALL_WRITES_MIN", 2)
     with opened(tmp_path, **QUIET) as store:
         for queue_id in range(5):
             put_to(store, queue_id)
@@ -39,8 +39,21 @@ def test_queues_with_few_entries_wait_when_there_are_too_many(
         assert unwritten(store) == [0] * 6
 
 
+def test_the_queue_that_waits_the_longest_is_written_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "SMALL_WRITES_MIN", 1)
+    with opened(tmp_path, **QUIET) as store:
+        for _ in range(5):
+            for queue_id in range(5):
+                put_to(store, queue_id)
+            store.durability.write_side_files(lambda: None)
+
+        assert unwritten(store) == [0, 1, 2, 3, 4]
+
+
 def test_a_clean_stop_writes_every_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durability, "SMALL_WRITES_MAX", 0)
+    monkeypatch.setattr(durability, "SMALL_WRITES_MIN", 0)
     with opened(tmp_path, **QUIET) as store:
         put_to(store, 0, 3)
         store.durability.write_side_files(lambda: None)
@@ -54,7 +67,7 @@ def test_a_clean_stop_writes_every_queue(tmp_path: Path, monkeypatch: pytest.Mon
 def test_entries_that_were_never_written_are_found_again_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durability, "SMALL_WRITES_MAX", 0)
+    monkeypatch.setattr(durability, "SMALL_WRITES_MIN", 0)
     with crashing(tmp_path, **QUIET) as store:
         put_to(store, 0, 3)
         store.durability.write_side_files(lambda: None)

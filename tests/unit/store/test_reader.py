@@ -279,7 +279,7 @@ async def test_the_loop_lives_while_a_thread_reads_much_from_the_real_disk(tmp_p
 
 
 def test_entries_that_left_the_memory_are_checked_and_served(tmp_path: Path) -> None:
-    count = 3 * TAIL_KEPT_MAX_BYTES // ENTRY_SIZE
+    count = 10 * TAIL_KEPT_MAX_BYTES // ENTRY_SIZE
     with opened(
         tmp_path, mapped_file_size_commit_log=1024 * 1024, flush_interval_consume_queue=1
     ) as store:
@@ -288,7 +288,7 @@ def test_entries_that_left_the_memory_are_checked_and_served(tmp_path: Path) -> 
             put(store, b"%d" % number)
             queue = store.queues.get(TOPIC, 0)
             assert queue is not None
-            while number % 500 == 499 and queue.written_offset < queue.end_offset:
+            while number % 100 == 99 and queue.written_offset < queue.end_offset:
                 pass
         assert queue is not None
         assert not queue.is_in_memory(0)

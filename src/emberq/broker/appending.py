@@ -69,8 +69,8 @@ class PutCounter(Protocol):
 
     def count_put_failed(self) -> None: ...
 
-    def count_put_wait_ms(self, time_ms: int) -> None:
-        """How long a put had to wait for the disk."""
+    def count_put_wait_ms(self, topic: str, queue_id: str, time_ms: int) -> None:
+        """How long a put, to the queue that its request names, had to wait for the disk."""
 
 
 class OutgoingMessage(Struct, kw_only=True, gc=False):

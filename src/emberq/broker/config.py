@@ -116,6 +116,7 @@ class BrokerConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     slave_read_enable: bool = False
     start_accept_send_request_time_stamp: int = 0
     store_reply_message_enable: bool = True
+    subscription_expired_timeout: int = 600_000
     timer_congest_num_each_slot: int = 2**31 - 1
     timer_flush_interval_ms: int = 1_000
     timer_max_delay_sec: int = 3 * 24 * 3600
@@ -299,6 +300,7 @@ def _check_numbers(config: BrokerConfig) -> None:
     check_positive(
         {
             "channelExpiredTimeout": config.channel_expired_timeout,
+            "subscriptionExpiredTimeout": config.subscription_expired_timeout,
             "defaultTopicQueueNums": config.default_topic_queue_nums,
             "flushConsumerOffsetInterval": config.flush_consumer_offset_interval,
             "flushDelayOffsetInterval": config.flush_delay_offset_interval,

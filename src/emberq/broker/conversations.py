@@ -229,10 +229,12 @@ def add_pulls(broker: BrokerParts) -> None:
             groups=broker.groups,
             filters=broker.filters,
             config=broker.config,
+            now_ms=now_ms,
         ),
         config=broker.config,
         broker_ip=broker.addresses.ip,
     )
+    broker.services.append(lambda: _expire_carried(broker, checks))
     pulls = PullHandlers(
         store=broker.store,
         checks=checks,
@@ -295,6 +297,15 @@ def add_scans(broker: BrokerParts) -> None:
         steady_s=time.monotonic,
     ).add_to(broker.registry)
     broker.endings.append(cold_reads.close)
+
+
+async def _expire_carried(broker: BrokerParts, checks: PullChecks) -> None:
+    """Pulls that are remembered do not repeat their subscription: they are asked again in time."""
+    while True:
+        age_max_ms = broker.config().subscription_expired_timeout
+        await asyncio.sleep(age_max_ms / 4000)
+        broker.consumers.expire_carried(now_ms(), age_max_ms)
+        checks.forget()
 
 
 def add_clients(broker: BrokerParts) -> None:

@@ -24,7 +24,7 @@ class HeldSends:
         when_durable: Callable[[int, Callable[[PutStatus], None]], None],
         held_max: int = HELD_SENDS_MAX,
         *,
-        count_wait_ms: Callable[[int], None] = lambda _: None,
+        count_wait_ms: Callable[[str, str, int], None] = lambda topic, queue_id, time_ms: None,
         steady_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._when_durable = when_durable
@@ -45,10 +45,12 @@ class HeldSends:
         self.count += 1
         connection.requests_in_flight += 1
         held_at_ms = self._steady_ms()
+        fields = command.fields or {}
+        topic, queue_id = fields.get("b", ""), fields.get("e", "")
 
         def settle(status: PutStatus) -> None:
             self.count -= 1
-            self._count_wait_ms(self._steady_ms() - held_at_ms)
+            self._count_wait_ms(topic, queue_id, self._steady_ms() - held_at_ms)
             connection.requests_in_flight -= 1
             if not command.flag & ONEWAY_BIT:
                 response = frame(status)

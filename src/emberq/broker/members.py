@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from emberq.model.subscription import (
     ConsumeFromWhere,
@@ -15,6 +16,9 @@ from emberq.model.subscription import (
     MessageModel,
     Subscription,
 )
+
+# Subscriptions of pulls that are remembered; above it further ones are not.
+CARRIED_MAX = 100_000
 
 
 class Client(Struct, frozen=True):
@@ -97,12 +101,13 @@ Listener = Callable[[ConsumerGroup, GroupEvent], None]
 
 
 class Consumers:
-    """All consumer groups that have members online."""
+    """All consumer groups that have members online, and what others carried with their pulls."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Hashable, set[str]] = {}
         self._groups_by_topic: dict[str, set[str]] = {}
+        self._carried: dict[tuple[str, str], Subscription] = {}  # by group and topic
         self._listeners: list[Listener] = []
 
     def on_change(self, listener: Listener) -> None:
@@ -121,8 +126,23 @@ class Consumers:
         return set(self._groups_by_topic.get(topic, ()))
 
     def subscription(self, name: str, topic: str) -> Subscription | None:
+        """What a group's members say it subscribes, or else what its pulls carried lately."""
         group = self._groups.get(name)
-        return None if group is None else group.subscriptions.get(topic)
+        found = None if group is None else group.subscriptions.get(topic)
+        return self._carried.get((name, topic)) if found is None else found
+
+    def note_carried(self, name: str, topic: str, subscription: Subscription, now_ms: int) -> None:
+        """A pull of a group told its subscription itself; its version is the time, as official
+        brokers have it."""
+        if len(self._carried) >= CARRIED_MAX and (name, topic) not in self._carried:
+            return
+        self._carried[name, topic] = replace(subscription, version=now_ms)
+
+    def expire_carried(self, now_ms: int, age_max_ms: int) -> None:
+        """Forget what no pull has carried for so long."""
+        oldest_ms = now_ms - age_max_ms
+        for key in [key for key, it in self._carried.items() if it.version < oldest_ms]:
+            del self._carried[key]
 
     def member(self, name: str, client_id: str | None) -> Member | None:
         group = self._groups.get(name)

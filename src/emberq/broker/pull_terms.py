@@ -126,6 +126,10 @@ class PullChecks:
         """The terms as they are now. Raises RequestRejected."""
         return terms if self.are_valid(terms) else self._checked(terms.pull, terms.code, peer)
 
+    def forget(self) -> None:
+        """Check every pull again at its next request."""
+        self._remembered.clear()
+
     def _remember(self, key: _Key, terms: PullTerms) -> None:
         texts, expression, expression_type, _ = key
         length = sum(map(len, texts)) + len(expression or "") + len(expression_type or "")

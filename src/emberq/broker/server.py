@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +15,7 @@ from emberq.broker.delay_levels import parse_delay_levels
 from emberq.broker.parts import BrokerParts, Service, broker_parts
 from emberq.broker.persistence import Persistence
 from emberq.broker.settings import Settings
+from emberq.errors import StoreError
 from emberq.record.host import pack_host
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.server import bound_socket, listening_on
@@ -118,7 +120,12 @@ async def _open_store(
         now_ms=now_ms,
         tag_codes=TagCodes(parse_delay_levels(settings.config.message_delay_level).delays_ms),
     )
-    recovered = await asyncio.to_thread(store.open, _progress_log())
+    stop = threading.Event()
+    try:
+        recovered = await asyncio.to_thread(store.open, _progress(stop))
+    except asyncio.CancelledError:
+        stop.set()  # the thread cannot be cancelled, but it asks now and then
+        raise
     try:
         yield store, recovered
     finally:
@@ -146,11 +153,15 @@ def _open_timers(config: BrokerConfig, store: MessageStore) -> TimerStore | None
     return timers
 
 
-def _progress_log() -> Callable[[int, int], None]:
+def _progress(stop: threading.Event) -> Callable[[int, int], None]:
+    """Logs how far recovery is, and ends it when the broker is to stop: the next start begins it
+    again, as after a crash."""
     logged_at = time.monotonic()
 
     def progress(done: int, total: int) -> None:
         nonlocal logged_at
+        if stop.is_set():
+            raise StoreError("the broker stops")
         if time.monotonic() - logged_at >= RECOVERY_LOG_INTERVAL_S:
             logged_at = time.monotonic()
             log.info("store_recovering bytes=%d of=%d", done, total)

@@ -1,5 +1,6 @@
 """`emberq broker`: a broker."""
 
+import asyncio
 import logging
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ from emberq.cli.descriptors import raise_descriptor_limit
 from emberq.cli.garbage import collect_garbage_as_server
 from emberq.cli.interpreter import share_interpreter_as_server
 from emberq.cli.logs import log_to_stderr
-from emberq.cli.stop_signal import stop_requested
+from emberq.cli.stop_signal import cancelled_by, stop_requested
 from emberq.config_file import to_properties
 from emberq.errors import ConfigError, StoreError
 from emberq.remoting.event_loop import run
@@ -116,15 +117,27 @@ def _print_keys(loaded: LoadedConfig, *, important_only: bool) -> None:
 
 async def _serve(loaded: LoadedConfig, *, stop_with_stdin: bool) -> None:
     stopped = stop_requested(with_stdin=stop_with_stdin)
-    async with running_broker(loaded) as running:
-        collect_garbage_as_server()
-        share_interpreter_as_server()
-        name_servers = loaded.config.namesrv_addr
-        known_to = f" and name server is {name_servers}" if name_servers else ""
-        click.echo(
-            f"The broker[{loaded.config.broker_name}, {running.addresses.main}] boot success. "
-            f"serializeType=JSON{known_to}"
-        )
-        await stopped.wait()
-        log.info("broker_stopping")
-    log.info("broker_stopped")
+    try:
+        with cancelled_by(stopped) as started:
+            async with running_broker(loaded) as running:
+                started()
+                await _run(loaded, running.addresses.main, stopped)
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+        log.info("broker_stopped reason=before it was started")
+    else:
+        log.info("broker_stopped")
+
+
+async def _run(loaded: LoadedConfig, address: str, stopped: asyncio.Event) -> None:
+    collect_garbage_as_server()
+    share_interpreter_as_server()
+    name_servers = loaded.config.namesrv_addr
+    known_to = f" and name server is {name_servers}" if name_servers else ""
+    click.echo(
+        f"The broker[{loaded.config.broker_name}, {address}] boot success. "
+        f"serializeType=JSON{known_to}"
+    )
+    await stopped.wait()
+    log.info("broker_stopping")

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 def stop_requested(*, with_stdin: bool = False) -> asyncio.Event:
@@ -18,6 +20,24 @@ def stop_requested(*, with_stdin: bool = False) -> asyncio.Event:
     if with_stdin:
         _watch_stdin(stopped)
     return stopped
+
+
+@contextmanager
+def cancelled_by(stopped: asyncio.Event) -> Iterator[Callable[[], object]]:
+    """Within the block the task is cancelled when it should stop, until it calls what it is given:
+    a start may take long, and who has started stops in good order."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def cancel() -> None:
+        await stopped.wait()
+        task.cancel()
+
+    watch = asyncio.ensure_future(cancel())
+    try:
+        yield watch.cancel
+    finally:
+        watch.cancel()
 
 
 def _watch_stdin(stopped: asyncio.Event) -> None:

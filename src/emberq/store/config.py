@@ -9,6 +9,7 @@ from emberq.record.layout import BLANK_SIZE_MIN
 from emberq.store.disk import PAGE_SIZE_BYTES
 
 QUEUE_ENTRY_SIZE_BYTES = 20
+SEVERAL_FOLDERS = ","  # between the folders of a log that lies in several
 
 
 class FlushKind:
@@ -61,6 +62,12 @@ class StoreConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         if self.flush_disk_type not in (FlushKind.ASYNC_FLUSH, FlushKind.SYNC_FLUSH):
             raise ConfigError(
                 f"flushDiskType={self.flush_disk_type!r}: choose ASYNC_FLUSH or SYNC_FLUSH"
+            )
+
+        if SEVERAL_FOLDERS in self.store_path_commit_log:
+            raise ConfigError(
+                f"storePathCommitLog={self.store_path_commit_log}: EmberQ keeps its log in one"
+                " folder; move all segments into it and name it alone"
             )
 
     @property

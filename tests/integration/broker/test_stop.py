@@ -1,6 +1,8 @@
 """The order in which a broker stops, and what its clients see of it."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,31 @@ async def test_a_topic_that_a_crash_took_from_the_table_is_back_with_its_message
 
 async def _nothing(_: object) -> None:
     """Instead of saving."""
+
+
+async def test_a_stop_does_not_wait_for_a_long_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def open_for_ever(store: MessageStore, progress: Callable[[int, int], None]) -> None:
+        try:
+            while True:
+                progress(1, 2)
+                begun.set()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(MessageStore, "open", open_for_ever)
+
+    async def start() -> None:
+        async with running_broker(broker_config(tmp_path)):
+            raise AssertionError("it never starts")
+
+    starting = asyncio.create_task(start())
+    await until(begun.is_set)
+    starting.cancel()
+
+    await until(starting.done)
+    await until(ended.is_set)
+    assert starting.cancelled()

@@ -99,6 +99,7 @@ class Pulling:
                     groups=self.groups,
                     filters=self.filters,
                     config=lambda: self.config,
+                    now_ms=clock,
                 ),
                 config=lambda: self.config,
                 broker_ip="10.1.2.3",

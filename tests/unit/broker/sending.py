@@ -70,7 +70,7 @@ class Counted:
     def count_put_failed(self) -> None:
         self.failed_count += 1
 
-    def count_put_wait_ms(self, time_ms: int) -> None:
+    def count_put_wait_ms(self, topic: str, queue_id: str, time_ms: int) -> None:
         self.waits_ms.append(time_ms)
 
     def count_get(

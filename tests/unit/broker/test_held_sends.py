@@ -62,13 +62,17 @@ def test_there_is_a_limit() -> None:
 
 
 def test_waits_are_counted() -> None:
-    times_ms, waits_ms = iter([100, 107]), list[int]()
+    times_ms, waits = iter([100, 107]), list[tuple[str, str, int]]()
     disk, peer = Disk(), Peer()
     held = HeldSends(
-        disk.when_durable, count_wait_ms=waits_ms.append, steady_ms=lambda: next(times_ms)
+        disk.when_durable,
+        count_wait_ms=lambda *wait: waits.append(wait),
+        steady_ms=lambda: next(times_ms),
     )
 
-    held.hold(Command(), cast(Connection, peer), 1, lambda _: answer(Command()))
+    held.hold(
+        Command(fields={"b": "T", "e": "3"}), cast(Connection, peer), 1, lambda _: answer(Command())
+    )
     disk.waiting[0][1](PutStatus.PUT_OK)
 
-    assert waits_ms == [7]
+    assert waits == [("T", "3", 7)]

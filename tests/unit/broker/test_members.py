@@ -1,3 +1,6 @@
+import pytest
+
+from emberq.broker import members
 from emberq.broker.members import Client, ConsumerGroup, Consumers, GroupEvent, Manner
 from emberq.model.subscription import (
     ConsumeFromWhere,
@@ -171,3 +174,29 @@ def test_silent_members_expire_and_others_stay() -> None:
     group = consumers.get("G")
     assert group is not None
     assert group.client_ids() == ["id-b"]
+
+
+def test_what_pulls_carried_is_known_until_it_is_too_old() -> None:
+    consumers = Consumers()
+    carried = Subscription(topic="T", expression="TagA")
+    consumers.note_carried("g", "T", carried, now_ms=1_000)
+
+    known = consumers.subscription("g", "T")
+    assert known is not None
+    assert (known.expression, known.version) == ("TagA", 1_000)
+    assert consumers.get("g") is None
+    consumers.expire_carried(now_ms=2_000, age_max_ms=1_000)
+    assert consumers.subscription("g", "T") is not None
+    consumers.expire_carried(now_ms=2_001, age_max_ms=1_000)
+
+    assert consumers.subscription("g", "T") is None
+
+
+def test_only_so_much_of_what_pulls_carry_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "CARRIED_MAX", 2)
+    consumers = Consumers()
+
+    for number in range(3):
+        consumers.note_carried(f"g{number}", "T", Subscription(topic="T"), now_ms=1)
+
+    assert [consumers.subscription(f"g{n}", "T") is None for n in range(3)] == [False, False, True]

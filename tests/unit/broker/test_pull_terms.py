@@ -174,3 +174,18 @@ def test_very_long_fields_are_not_remembered(bench: Pulling) -> None:
     long = {"queueId": "0" * pull_terms.REMEMBERED_LENGTH_MAX}
 
     assert terms_of(bench, **long) is not terms_of(bench, **long)
+
+
+def test_a_carried_subscription_is_known_and_repeated_after_forgetting(bench: Pulling) -> None:
+    terms_of(bench, subscription="TagA")
+    known = bench.consumers.subscription(GROUP, TOPIC)
+    assert known is not None
+    assert (known.expression, known.version) == ("TagA", bench.clock())
+    bench.consumers.expire_carried(bench.clock() + 1, 0)
+
+    terms_of(bench, subscription="TagA")
+    assert bench.consumers.subscription(GROUP, TOPIC) is None
+    checks_of(bench).forget()
+    terms_of(bench, subscription="TagA")
+
+    assert bench.consumers.subscription(GROUP, TOPIC) is not None

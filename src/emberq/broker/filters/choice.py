@@ -59,11 +59,13 @@ class FilterChoice:
         groups: Groups,
         filters: GroupFilters,
         config: Callable[[], BrokerConfig],
+        now_ms: Callable[[], int],
     ) -> None:
         self._consumers = consumers
         self._groups = groups
         self._filters = filters
         self._config = config
+        self._now_ms = now_ms
         self._kept: dict[tuple[str, str], _Kept] = {}
 
     def is_unchanged(self, group: str, online: ConsumerGroup, revision: int) -> bool:
@@ -107,6 +109,7 @@ class FilterChoice:
             raise _refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from None
+        self._consumers.note_carried(pull.group, pull.topic, carried.subscription, self._now_ms())
         if not is_tag_type(pull.expression_type):
             self._refuse_if_disabled(pull.expression_type)
         if self._is_by_origin(pull.topic):

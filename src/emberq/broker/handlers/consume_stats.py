@@ -142,7 +142,7 @@ class ConsumeStatsHandlers:
         online = self._consumers.get(group)
         if online is None or not online.subscriptions:
             return list(names)
-        return [name for name in names if name in online.subscriptions]
+        return [name for name in names if self._consumers.subscription(group, name) is not None]
 
     def _places(self, group: str, topic: TopicConfig, queue_count: int) -> list[_Place]:
         return [

@@ -113,7 +113,7 @@ class GroupQueryHandlers:
                 not header.is_offline
                 and group is not None
                 and bool(group.subscriptions)
-                and group.subscription(topic) is None
+                and self._consumers.subscription(header.source_group, topic) is None
             )
             if not is_unsubscribed:
                 self._offsets.clone(header.source_group, header.target_group, topic)

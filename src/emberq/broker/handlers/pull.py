@@ -69,6 +69,9 @@ class GetStatistics(Protocol):
 
     def note_get(self, found: bool, count: int) -> None: ...
 
+    def note_get_ms(self, time_ms: int) -> None:
+        """How long a read had to wait for the disk."""
+
 
 class _Turn(Struct, gc=False):
     """One pull, from its arrival to its answer."""
@@ -78,6 +81,7 @@ class _Turn(Struct, gc=False):
     commit_offset: int
     command: Command
     connection: Connection
+    read_ms: int = 0  # how long the disk was waited for
 
 
 class PullHandlers:
@@ -173,9 +177,12 @@ class PullHandlers:
             self._held.remove(held)  # nobody else may begin a second read
         connection, terms, reader = turn.connection, turn.terms, self._reader
         connection.requests_in_flight += 1
+        begun_at_ms = self._steady_ms()
 
         def done(result: ReadResult | BaseException) -> None:
             connection.requests_in_flight -= 1
+            turn.read_ms = self._steady_ms() - begun_at_ms
+            self._statistics.note_get_ms(turn.read_ms)
 
             def answer() -> Answer:
                 if isinstance(result, BaseException):
@@ -209,7 +216,7 @@ class PullHandlers:
             offsets.commit(pull.group, pull.topic, pull.queue_id, turn.commit_offset)
         if is_found:
             self._statistics.count_get(
-                pull.group, pull.topic, pull.queue_id, result.count, result.size
+                pull.group, pull.topic, pull.queue_id, result.count, result.size, turn.read_ms
             )
             head = _FOUND_FRAME.head(turn.command, _values(terms, result), result.size)
             if result.size <= JOIN_MAX_BYTES:

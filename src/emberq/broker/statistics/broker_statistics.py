@@ -48,7 +48,7 @@ class BrokerStatistics:
         self._get_cell = self._gets.cells.get
         self.note_get = self.traffic.note_get
         self.count_put_failed = self.traffic.note_put_failed
-        self.count_put_wait_ms = self.traffic.note_put_ms
+        self.note_get_ms = self.traffic.note_get_ms
 
     def count_put(self, topic: str, queue_id: int, count: int, size: int, time_ms: int = 0) -> None:
         """Messages that were put into a queue together."""
@@ -75,6 +75,14 @@ class BrokerStatistics:
         self._get_count += count
         if time_ms:
             cell[3] += time_ms
+
+    def count_put_wait_ms(self, topic: str, queue_id: str, time_ms: int) -> None:
+        """The time that a put had to wait for the disk; the queue is named as its request does."""
+        self.traffic.note_put_ms(time_ms)
+        if time_ms and queue_id.isdigit() and queue_id.isascii():
+            cell = self._put_cell((topic, int(queue_id)))
+            if cell is not None:
+                cell[Column.TIME] += time_ms
 
     def count_send_back(self, group: str, topic: str) -> None:
         self.count(SEND_BACK, f"{topic}{SEPARATOR}{group}")

@@ -85,8 +85,9 @@ class Traffic:
         else:
             self.missed_count += 1
 
-    def note_get_ms(self, time_ms: float) -> None:
-        self.get_time_max_ms = max(self.get_time_max_ms, int(time_ms))
+    def note_get_ms(self, time_ms: int) -> None:
+        """Note a read that waited for the disk; the others take no time worth telling."""
+        self.get_time_max_ms = max(self.get_time_max_ms, time_ms)
 
     def sample(self, now_ms: int, put_calls: Callable[[], int]) -> None:
         """To be called once per second; `put_calls` tells how many puts there were in all."""

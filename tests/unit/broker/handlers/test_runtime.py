@@ -101,7 +101,7 @@ async def test_the_store_is_described(statistics: BrokerStatistics) -> None:
 
 async def test_traffic_and_days_are_told(statistics: BrokerStatistics) -> None:
     statistics.count_put("T", 0, 3, 450)
-    statistics.count_put_wait_ms(3)
+    statistics.count_put_wait_ms("T", "0", 3)
     statistics.count_put("SYSTEM", 0, 2, 300)
     statistics.begin_day()
     statistics.count_put("T", 0, 1, 150)

@@ -140,7 +140,7 @@ def test_a_deleted_group_is_forgotten(statistics: BrokerStatistics) -> None:
 
 def test_traffic_is_what_was_put_whoever_put_it(statistics: BrokerStatistics) -> None:
     some_traffic(statistics)
-    statistics.count_put_wait_ms(9)
+    statistics.count_put_wait_ms("T", "0", 9)
     statistics.forget_topics(["T"])
     for second in range(60):
         statistics.sample_traffic(second * 1000)
@@ -159,3 +159,20 @@ def test_days_begin_with_what_was_counted_until_then(statistics: BrokerStatistic
     days = statistics.days
     assert (days.put_yesterday_morning, days.put_today_morning) == (5, 6)
     assert (days.get_yesterday_morning, days.get_today_morning) == (4, 4)
+
+
+def test_waits_for_the_disk_are_latencies_of_the_queue() -> None:
+    statistics = new_statistics()
+    statistics.count_put("T", 3, 1, 100)
+    statistics.count_put_wait_ms("T", "3", 7)
+    statistics.count_put_wait_ms("T", "4", 7)
+    statistics.count_put_wait_ms("T", "x", 7)
+    statistics.count_get("g", "T", 3, 1, 100, 5)
+    statistics.sample(Window.MINUTE, 10_000)
+
+    put = statistics.view("TOPIC_PUT_LATENCY", "3@T")
+    got = statistics.view("GROUP_GET_LATENCY", "3@T@g")
+
+    assert put is not None
+    assert got is not None
+    assert (put.minute.sum, got.minute.sum) == (7, 5)

@@ -27,7 +27,7 @@ def test_gets_are_found_or_missed() -> None:
     sampled(traffic, 10)
     traffic.note_get(found=True, count=32)
     traffic.note_get(found=False, count=0)
-    traffic.note_get_ms(7.9)
+    traffic.note_get_ms(7)
     traffic.sample(10_000, lambda: 0)
 
     assert traffic.rates("found_count") == "0.1  "

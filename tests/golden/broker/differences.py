@@ -15,7 +15,6 @@ CODES_NOT_OFFERED = (
     *(3001, 3005, 5001, 200055, 200056, 200070, 200074),
 )
 REFUSED_VALUE = "a value that cannot be read is refused, not passed over"
-PULLS_NOT_REMEMBERED = "subscriptions that pulls carry are not remembered"
 IN_FLIGHT = "where groups pull is told, and messages in flight are not negative"
 TIME_SPANS = "a group without an offset waits for the oldest message, not since 1970"
 EVERY_QUEUE = "figures of single queues are there for every topic"
@@ -70,9 +69,6 @@ ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
     },
     "query": {
         "keys": {"keys of the same hash": "a message is answered once, however often it is found"},
-        "consume queues": {
-            "for a group that is not online": PULLS_NOT_REMEMBERED,
-        },
     },
     "admin": {
         "deletion of groups": {"offset of 4.9": "the flag of the 4.9 line is obeyed too"},
@@ -102,9 +98,6 @@ ON_PURPOSE: dict[str, dict[str, dict[str, str]]] = {
     },
     "statistics": {
         "consume progress": {
-            "online without this topic": PULLS_NOT_REMEMBERED,
-            "online, asked for this topic": PULLS_NOT_REMEMBERED,
-            "online with the other topic": PULLS_NOT_REMEMBERED,
             "of all groups": IN_FLIGHT,
             "of all groups, not said which": IN_FLIGHT,
             "time span": TIME_SPANS,

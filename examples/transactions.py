@@ -1,49 +1,54 @@
-"""Orders are seen when they are paid: `python examples/transactions.py localhost:9876`."""
+"""Messages that go with a database: `python examples/transactions.py localhost:9876`."""
 
-import asyncio
+import sqlite3
 import sys
 
-from emberq.aio import Producer, PushConsumer, ReceivedMessage
+from emberq import Producer, PullConsumer, ReceivedMessage, SendResult
 
-paid: set[str] = set()
-
-
-def was_paid(message: ReceivedMessage) -> bool:
-    """Asked by the broker when it did not hear how a transaction ended."""
-    return message.keys[0] in paid
+database = sqlite3.connect(":memory:", check_same_thread=False)
+database.execute("create table orders (number text primary key)")
 
 
-async def pay(producer: Producer, order: str, *, has_money: bool) -> None:
-    async with producer.transaction() as transaction:
-        await transaction.send("payments", order.encode(), keys=order)
-        if not has_money:
-            raise ValueError(f"no money for {order}")
-        paid.add(order)  # where your database commits
+def was_stored(message: ReceivedMessage) -> bool:
+    """Brokers ask this when they did not hear the end, perhaps from another process."""
+    [number] = message.keys
+    return bool(database.execute("select 1 from orders where number = ?", (number,)).fetchone())
 
 
-async def main(name_server: str) -> None:
-    consumer = PushConsumer(
-        "shipping", name_server=name_server, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
-    )
-    shipped: list[str] = []
+def main(name_server: str) -> None:
+    with Producer("shop", name_server=name_server, codec=str, check=was_stored) as producer:
+        # Consumers see the message when the block ends well.
+        with producer.transaction() as transaction, database:
+            transaction.send("stored-orders", "created", keys="order-1")
+            database.execute("insert into orders values ('order-1')")
 
-    @consumer.subscribe("payments")
-    async def ship(message: ReceivedMessage) -> None:
-        shipped.append(message.keys[0])
-        print(f"shipped {message.keys[0]}")
-        if message.keys[0] == "order-3":
-            consumer.stop()
-
-    async with Producer("checkout", name_server=name_server, check=was_paid) as producer:
-        await pay(producer, "order-1", has_money=True)
+        # A block that raises takes its messages back.
         try:
-            await pay(producer, "order-2", has_money=False)
-        except ValueError as error:
-            print(error)
-        await pay(producer, "order-3", has_money=True)
-        await consumer.run()
-    print("order-2 was never seen" if "order-2" not in shipped else "order-2 was seen")
+            with producer.transaction() as transaction, database:
+                transaction.send("stored-orders", "created", keys="order-1")
+                database.execute("insert into orders values ('order-1')")
+        except sqlite3.IntegrityError as error:
+            print(f"rolled back: {error}")
+
+        # The same as a function, for those who know transaction listeners.
+        def store(result: SendResult) -> bool:
+            with database:
+                database.execute("insert into orders values ('order-2')")
+            return True
+
+        producer.send_in_transaction("stored-orders", "created", keys="order-2", execute=store)
+
+    with PullConsumer(
+        "accounting", name_server=name_server, consume_from_where="CONSUME_FROM_FIRST_OFFSET"
+    ) as consumer:
+        consumer.subscribe("stored-orders")
+        seen = []
+        for message in consumer:
+            seen += message.keys
+            if len(seen) == 2:
+                break
+        print(f"seen: {sorted(seen)}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    main(sys.argv[1])

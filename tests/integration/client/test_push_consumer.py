@@ -345,3 +345,17 @@ async def test_mistakes_are_named(running: Cluster) -> None:
         consumer.add_handler("others", print, batch_size=0)
     with pytest.raises(ConfigError, match="workers"):
         consumer_of(running, workers=0)
+
+
+async def test_a_topic_that_is_made_after_the_start_is_consumed_at_once(running: Cluster) -> None:
+    got: list[bytes] = []
+    async with Client(running.name_server) as client:
+        consumer = PushConsumer("early-birds", client=client, consume_from_where=FIRST)
+
+        @consumer.subscribe("made-later")
+        async def handle(message: ReceivedMessage) -> None:
+            got.append(message.body)
+
+        async with consumer, Producer("writers", client=client) as producer:
+            await producer.send("made-later", b"x")
+            await until(lambda: got == [b"x"])

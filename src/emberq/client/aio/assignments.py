@@ -145,10 +145,10 @@ class Assignments:
         if self._is_broadcasting:
             return set(queues)
         members = await self._members(queues)
-        if members and self._client.client_id not in members:
-            # The broker has restarted, or has not heard from us for too long.
-            log.warning("member_unknown group=%s", self._group)
-            await self._client.heartbeats.beat()
+        if queues and self._client.client_id not in members:
+            # The broker is new to us, has restarted, or has not heard from us for too long.
+            log.info("member_unknown group=%s", self._group)
+            await self._client.heartbeats.beat(is_whole=True)
             members = await self._members(queues)
         if not members:
             return None
@@ -164,7 +164,7 @@ class Assignments:
         try:
             answer = await self._client.call(address, self._client.request(header))
         except (ClientError, RemotingError) as error:
-            log.warning("members_unknown group=%s reason=%s", self._group, error)
+            log.info("members_unknown group=%s reason=%s", self._group, error)
             return []
         # Brokers list connections: a member is there twice while they do not know that its old
         # one is dead, and half of its queues would be nobody's.

@@ -1,0 +1,1 @@
+pytest_plugins = ["emberq.testing.pytest_plugin"]

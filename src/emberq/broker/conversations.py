@@ -57,6 +57,8 @@ from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import PackedHost, pack_host, pack_ip
 from emberq.record.message_id import UniqueKeyGenerator
 
+CARRIED_EXPIRY_INTERVAL_MIN_S = 1.0
+
 
 def add_conversations(broker: BrokerParts) -> None:
     add_sending(broker)
@@ -303,7 +305,7 @@ async def _expire_carried(broker: BrokerParts, checks: PullChecks) -> None:
     """Pulls that are remembered do not repeat their subscription: they are asked again in time."""
     while True:
         age_max_ms = broker.config().subscription_expired_timeout
-        await asyncio.sleep(age_max_ms / 4000)
+        await asyncio.sleep(max(age_max_ms / 4000, CARRIED_EXPIRY_INTERVAL_MIN_S))
         broker.consumers.expire_carried(now_ms(), age_max_ms)
         checks.forget()
 

@@ -3,7 +3,7 @@
 The layout is docs/formats/batch.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -42,6 +42,25 @@ def encode_batch_element(body: BytesLike, properties: bytes = b"", flag: int = 0
     # Magic and checksum are 0: the broker computes its own.
     head = BATCH_PREFIX.pack(size, 0, 0, flag, body_size)
     return b"".join((head, body, LENGTH_16.pack(properties_size), properties))
+
+
+def encode_batch_elements(bodies: Sequence[bytes], properties: Sequence[bytes]) -> list[bytes]:
+    """Several messages without flags, each as `encode_batch_element` makes it, in less time.
+
+    Raises:
+        RecordError: properties do not fit.
+    """
+    if max(map(len, properties), default=0) > PROPERTIES_SIZE_MAX:
+        raise RecordError(f"properties of more than {PROPERTIES_SIZE_MAX} bytes")
+    pack_head, pack_length, join = BATCH_PREFIX.pack, LENGTH_16.pack, b"".join
+    elements = []
+    for body, text in zip(bodies, properties, strict=True):
+        body_size, text_size = len(body), len(text)
+        size = BATCH_ELEMENT_SIZE_MIN + body_size + text_size
+        elements.append(
+            join((pack_head(size, 0, 0, 0, body_size), body, pack_length(text_size), text))
+        )
+    return elements
 
 
 def encode_batch(elements: Iterable[BatchElement]) -> bytes:

@@ -7,7 +7,8 @@ larger than a batch) leaves alone, in its turn: messages of one queue never over
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
-from itertools import count
+from itertools import compress, count
+from math import inf
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -15,13 +16,13 @@ from msgspec import Struct
 from emberq.client.core.message import Message, SendResult
 from emberq.client.core.outgoing import (
     Outgoing,
+    is_batch_topic,
     outgoing_batch,
     plain_element_size,
     plain_elements,
 )
 from emberq.errors import BrokerError, ClientClosed, ConfigError
 from emberq.model.queue import MessageQueue
-from emberq.model.system_topics import RETRY_PREFIX
 from emberq.protocol.codes import ResponseCode
 from emberq.record.batch import batch_element_size, encode_batch_element
 from emberq.record.message_id import UniqueKeyGenerator
@@ -32,25 +33,33 @@ BATCH_MESSAGES_MAX = 2048
 LINGER_MAX_S = 60.0
 
 
-class Waiting(Struct):
-    """A message, and the caller who waits for its result."""
+class Prepared(Struct):
+    """A message that is ready to leave."""
 
+    ready: Outgoing
     message: Message
-    deadline: float
-    result: "asyncio.Future[SendResult]"
-    # None: the message is plain, and made ready with its companions.
-    ready: Outgoing | None
 
 
 class Batch(Struct):
     """Messages of one topic that may share a request; `queue` is None if any will do."""
 
-    loop: asyncio.AbstractEventLoop
-    queue: MessageQueue | None
+    topic: str  # as it is on the wire
     is_store_awaited: bool
+    queue: MessageQueue | None
+    loop: asyncio.AbstractEventLoop
     timer: asyncio.TimerHandle | None = None
     size: int = 0
-    waiting: list[Waiting] = []
+    # The shortest of all that are in it.
+    deadline: float = inf
+    # Of plain messages only the bodies: they are made ready together.
+    entries: list[bytes | Prepared] = []
+    results: "list[asyncio.Future[SendResult]]" = []
+
+    def drop_who_gave_up(self) -> None:
+        stay = [not result.done() for result in self.results]
+        if not all(stay):
+            self.entries = list(compress(self.entries, stay))
+            self.results = list(compress(self.results, stay))
 
 
 class SendOne(Protocol):
@@ -99,7 +108,7 @@ class Batching:
     @staticmethod
     def takes(message: Message) -> bool:
         """Whether brokers store such a message as part of a batch."""
-        return message.delay is None and not message.topic.startswith(RETRY_PREFIX)
+        return message.delay is None and is_batch_topic(message.topic)
 
     def add(
         self, ready: Outgoing, message: Message, queue: MessageQueue | None, deadline: float
@@ -108,46 +117,39 @@ class Batching:
         batch raises. The shortest deadline in a batch is the batch's."""
         size = batch_element_size(ready.body, ready.properties, ready.flag)
         key = (ready.topic, message.is_store_awaited, queue)
-        if ready.system_flag or size > self._bytes_max:
-            if key in self._open:
-                self._leave(key)  # which must not be overtaken
-            return self._wait(key, size, message, deadline, ready, is_single=True)
-        return self._wait(key, size, message, deadline, ready)
+        entry = Prepared(ready, message)
+        if not ready.system_flag and size <= self._bytes_max:
+            return self._wait(key, entry, size, deadline)
+        if key in self._open:
+            self._leave(key)  # which must not be overtaken
+        result = self._wait(key, entry, 0, deadline)
+        self._leave(key)
+        return result
 
-    def add_plain(self, message: Message, deadline: float) -> "asyncio.Future[SendResult]":
-        """The same for a plain message, whose body is at most `plain_body_max` long."""
-        key = (message.topic, message.is_store_awaited, None)
-        return self._wait(key, len(message.body) + self._plain_size, message, deadline, None)
+    def add_plain(self, topic: str, body: bytes, deadline: float) -> "asyncio.Future[SendResult]":
+        """The same for a message that has a topic and a body and nothing else; the body is not
+        empty, and at most `plain_body_max` long."""
+        return self._wait((topic, True, None), body, len(body) + self._plain_size, deadline)
 
     def _wait(
-        self,
-        key: _Key,
-        size: int,
-        message: Message,
-        deadline: float,
-        ready: Outgoing | None,
-        *,
-        is_single: bool = False,
+        self, key: _Key, entry: bytes | Prepared, size: int, deadline: float
     ) -> "asyncio.Future[SendResult]":
         batch = self._open.get(key)
         if batch is not None and batch.size + size > self._bytes_max:
             self._leave(key)
             batch = None
         if batch is None:
-            batch = self._new_batch(key, is_single=is_single)
-        result: asyncio.Future[SendResult] = batch.loop.create_future()
-        batch.waiting.append(Waiting(message, deadline, result, ready))
+            loop = asyncio.get_running_loop()
+            batch = self._open[key] = Batch(*key, loop)
+            batch.timer = loop.call_later(self._linger_s, self._leave, key)
         batch.size += size
-        if is_single or len(batch.waiting) >= BATCH_MESSAGES_MAX:
+        batch.deadline = min(batch.deadline, deadline)
+        result: asyncio.Future[SendResult] = batch.loop.create_future()
+        batch.entries.append(entry)
+        batch.results.append(result)
+        if len(batch.results) >= BATCH_MESSAGES_MAX:
             self._leave(key)
         return result
-
-    def _new_batch(self, key: _Key, *, is_single: bool) -> Batch:
-        loop = asyncio.get_running_loop()
-        batch = self._open[key] = Batch(loop, key[2], key[1])
-        if not is_single:
-            batch.timer = loop.call_later(self._linger_s, self._leave, key)
-        return batch
 
     def flush(self) -> None:
         """Whoever waits leaves now."""
@@ -158,63 +160,69 @@ class Batching:
         batch = self._open.pop(key)
         if batch.timer is not None:
             batch.timer.cancel()
-        # Who gave up meanwhile does not travel.
-        batch.waiting = [each for each in batch.waiting if not each.result.done()]
-        if not batch.waiting:
+        batch.drop_who_gave_up()
+        if not batch.results:
             return
-        task = self._spawn(self._travel(key[0], batch), "batch")
-        task.add_done_callback(lambda done: _abandon(batch.waiting))
+        task = self._spawn(self._travel(batch), "batch")
+        task.add_done_callback(lambda done: _abandon(batch.results))
 
-    async def _travel(self, topic: str, batch: Batch) -> None:
-        waiting = batch.waiting
-        if len(waiting) == 1:
-            await self._alone(waiting[0], batch.queue)
+    async def _travel(self, batch: Batch) -> None:
+        if len(batch.results) == 1:
+            await self._alone(batch, 0)
             return
-        elements, message_ids = self._elements(waiting)
+        elements, message_ids = self._elements(batch)
         ready = outgoing_batch(
-            topic,
+            batch.topic,
             elements,
             message_ids,
             self._keys.next(),
             is_store_awaited=batch.is_store_awaited,
         )
-        deadline = min(each.deadline for each in waiting)
+        first = self._prepared(batch, batch.entries[0]).message
         try:
-            result = await self._send(ready, waiting[0].message, batch.queue, deadline)
+            result = await self._send(ready, first, batch.queue, batch.deadline)
         except BrokerError as error:
             if error.code != ResponseCode.MESSAGE_ILLEGAL:
-                _fail(waiting, error)
+                _fail(batch.results, error)
                 return
             # Nothing was stored. One message is to blame, and the others should not suffer.
-            for each in waiting:
-                await self._alone(each, batch.queue)
+            for number in range(len(batch.results)):
+                await self._alone(batch, number)
         except Exception as error:
-            _fail(waiting, error)
+            _fail(batch.results, error)
         else:
-            for each, own in zip(waiting, _shared_out(result, message_ids), strict=True):
-                if not each.result.done():
-                    each.result.set_result(own)
+            for waiting, own in zip(batch.results, _shared_out(result, message_ids), strict=True):
+                if not waiting.done():
+                    waiting.set_result(own)
 
-    def _elements(self, waiting: Sequence[Waiting]) -> tuple[list[bytes], list[str]]:
-        if all(each.ready is None for each in waiting):
-            message_ids = self._keys.take(len(waiting))
-            return plain_elements([each.message for each in waiting], message_ids), message_ids
-        readies = [each.ready or self._prepare(each.message) for each in waiting]
+    def _elements(self, batch: Batch) -> tuple[list[bytes], list[str]]:
+        bodies = [entry for entry in batch.entries if type(entry) is bytes]
+        if len(bodies) == len(batch.entries):
+            message_ids = self._keys.take(len(bodies))
+            return plain_elements(bodies, message_ids), message_ids
+        readies = [self._prepared(batch, entry).ready for entry in batch.entries]
         elements = [
             encode_batch_element(ready.body, ready.properties.encode(), ready.flag)
             for ready in readies
         ]
         return elements, [ready.message_id for ready in readies]
 
-    async def _alone(self, waiting: Waiting, queue: MessageQueue | None) -> None:
+    async def _alone(self, batch: Batch, number: int) -> None:
+        prepared = self._prepared(batch, batch.entries[number])
+        waiting = batch.results[number]
         try:
-            ready = waiting.ready or self._prepare(waiting.message)
-            result = await self._send(ready, waiting.message, queue, waiting.deadline)
+            result = await self._send(prepared.ready, prepared.message, batch.queue, batch.deadline)
         except Exception as error:
             _fail([waiting], error)
         else:
-            if not waiting.result.done():
-                waiting.result.set_result(result)
+            if not waiting.done():
+                waiting.set_result(result)
+
+    def _prepared(self, batch: Batch, entry: bytes | Prepared) -> Prepared:
+        if isinstance(entry, Prepared):
+            return entry
+        message = Message(batch.topic, entry)
+        return Prepared(self._prepare(message), message)
 
 
 def _shared_out(result: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
@@ -244,14 +252,14 @@ def _shared_out(result: SendResult, message_ids: Sequence[str]) -> list[SendResu
     ]
 
 
-def _fail(waiting: Sequence[Waiting], error: Exception) -> None:
-    for each in waiting:
-        if not each.result.done():
+def _fail(results: "Sequence[asyncio.Future[SendResult]]", error: Exception) -> None:
+    for waiting in results:
+        if not waiting.done():
             # Each caller raises its own: tracebacks grow on the object.
-            each.result.set_exception(copy(error))
+            waiting.set_exception(copy(error))
 
 
-def _abandon(waiting: Sequence[Waiting]) -> None:
-    for each in waiting:
-        if not each.result.done():
-            each.result.set_exception(ClientClosed("the client was closed before the send ended"))
+def _abandon(results: "Sequence[asyncio.Future[SendResult]]") -> None:
+    for waiting in results:
+        if not waiting.done():
+            waiting.set_exception(ClientClosed("the client was closed before the send ended"))

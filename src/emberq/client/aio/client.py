@@ -70,6 +70,9 @@ class ClientState(Enum):
     CLOSED = auto()
 
 
+_RUNNING = ClientState.RUNNING  # to find a member of an enum takes time
+
+
 class ClientHealth(Struct, frozen=True, kw_only=True):
     """What a probe wants to know."""
 
@@ -223,7 +226,7 @@ class Client(Life):
     def check_running(self) -> None:
         """Raises ClientClosed, ForkedClient."""
         self._guard.check()
-        if self._state is not ClientState.RUNNING:
+        if self._state is not _RUNNING:
             raise ClientClosed(
                 "the client is not running",
                 hint="Use 'async with', or call start() first and close() last",

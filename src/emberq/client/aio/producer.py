@@ -45,7 +45,7 @@ from emberq.client.core.outgoing import (
     check_batch,
     check_group,
     check_topic,
-    is_plain,
+    is_batch_topic,
     outgoing,
     outgoing_batch,
     split_batch,
@@ -161,6 +161,7 @@ class Producer(AtHand, Life):
             self.client, self._wire_group, self._codec, check, on_end=self._transaction_ended
         )
         self._batching: Batching | None = None
+        self._plain_batching: Batching | None = None
         self._plain_body_max = 0
         if linger:
             self._batching = Batching(
@@ -171,8 +172,10 @@ class Producer(AtHand, Life):
                 spawn=self.client.spawn,
                 keys=self.client.keys,
             )
-            # Others are made ready one by one.
-            if self._codec is BYTES and not self.client.namespace:
+            # Where nothing is to be done for a message alone, that is done for a batch at once.
+            is_simple = self._watched is None and not (self._has_check or self.client.namespace)
+            if is_simple and self._codec is BYTES:
+                self._plain_batching = self._batching
                 above_bytes = self._compression.above_bytes
                 self._plain_body_max = self._batching.plain_body_max
                 if above_bytes is not None:
@@ -233,6 +236,23 @@ class Producer(AtHand, Life):
             MessageRefused: it cannot be sent at all.
             TopicNotFound, NoNameServer, BrokerError, SendFailed
         """
+        if (
+            self._plain_batching is not None
+            and isinstance(message, str)
+            and type(body) is bytes
+            and 0 < len(body) <= self._plain_body_max
+            and not (tags or keys or properties)
+            and (delay is None and ordering_key is None and timeout is None)
+            and (queue is None and selector is None)
+            and self._room.enter_at_once()
+        ):
+            try:  # nothing but a topic and a body: all else is the batch's to do
+                self._check_open()
+                if is_batch_topic(message):
+                    deadline = time.monotonic() + self._send_timeout_s
+                    return await self._plain_batching.add_plain(message, body, deadline)
+            finally:
+                self._room.leave()
         whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
         deadline = _deadline(timeout, self._send_timeout_s)
         send_one = self._send_one if self._batching is None else self._send_in_company
@@ -273,19 +293,12 @@ class Producer(AtHand, Life):
         batching = self._batching
         if batching is None or not batching.takes(whole):
             return await self._send_one(whole, queue, selector, deadline)
-        ready = None
-        if queue is None and selector is None and is_plain(whole, self._plain_body_max):
-            self._check_open()
-            check_topic(whole.topic)
-        else:
-            ready = self._outgoing(whole)
+        ready = self._outgoing(whole)
         if self._has_check:
-            await self._greet(self.client.wrap(whole.topic))
+            await self._greet(ready.topic)
         if not self._room.enter_at_once():
             await self._wait_for_room(deadline)
         try:
-            if ready is None:
-                return await batching.add_plain(whole, deadline)
             if selector is not None or whole.ordering_key is not None:
                 chosen = await self._choose(ready.topic, whole, queue, selector, None)
                 queue = self._unwrapped(chosen)

@@ -12,7 +12,11 @@ from emberq.client.core.message import Message
 from emberq.errors import MessageRefused
 from emberq.model.system_topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from emberq.record import property_names as names
-from emberq.record.batch import batch_element_size, encode_batch_element
+from emberq.record.batch import (
+    batch_element_size,
+    encode_batch_element,
+    encode_batch_elements,
+)
 from emberq.record.compression import COMPRESSION_LEVEL_DEFAULT, compress
 from emberq.record.layout import PROPERTIES_SIZE_MAX
 from emberq.record.properties import NAME_END, VALUE_END
@@ -69,6 +73,13 @@ def check_topic(topic: str) -> None:
         )
     if topic in FORBIDDEN_TO_SEND:
         raise MessageRefused(f"nobody but the broker sends to {topic}")
+
+
+@lru_cache(maxsize=CHECKED_TOPICS_MAX)
+def is_batch_topic(topic: str) -> bool:
+    """Whether messages of a topic may share a request. Raises MessageRefused as `check_topic`."""
+    check_topic(topic)
+    return not topic.startswith(RETRY_PREFIX)
 
 
 def check_group(group: str) -> None:
@@ -190,32 +201,17 @@ def delay_property(delay: int | timedelta | datetime) -> tuple[str, str]:
 # Batches
 
 
-def is_plain(message: Message, body_size_max: int) -> bool:
-    """Whether a message is nothing but a topic and a body of bytes that need no more checks."""
-    body = message.body
-    return (
-        type(body) is bytes
-        and 0 < len(body) <= body_size_max
-        and not (message.tags or message.keys or message.properties or message.flag)
-        and message.ordering_key is None
-        and message.delay is None
-    )
-
-
 def plain_element_size(message_id: str) -> int:
-    """What a plain message needs beside its body, as part of a batch."""
-    return batch_element_size(b"", f"{_ID_BEGIN}{message_id}{_STORE_NOT_AWAITED}", 0)
+    """What a message that has nothing but a topic and a body needs beside its body, as part of a
+    batch."""
+    return batch_element_size(b"", f"{_ID_BEGIN}{message_id}{_STORE_AWAITED}", 0)
 
 
-def plain_elements(messages: Sequence[Message], message_ids: Sequence[str]) -> list[bytes]:
-    """Plain messages as parts of one batch, alike in `is_store_awaited`: what `outgoing` and
-    `encode_batch_element` make of each, all at once."""
-    wait = _STORE_AWAITED if messages[0].is_store_awaited else _STORE_NOT_AWAITED
-    texts = [f"{_ID_BEGIN}{message_id}{wait}".encode() for message_id in message_ids]
-    return [
-        encode_batch_element(message.body, text, 0)
-        for message, text in zip(messages, texts, strict=True)
-    ]
+def plain_elements(bodies: Sequence[bytes], message_ids: Iterable[str]) -> list[bytes]:
+    """Such messages as parts of one batch: what `outgoing` and `encode_batch_element` make of
+    each, all at once."""
+    texts = [f"{_ID_BEGIN}{message_id}{_STORE_AWAITED}".encode() for message_id in message_ids]
+    return encode_batch_elements(bodies, texts)
 
 
 def check_batch(messages: Sequence[Message]) -> None:

@@ -12,7 +12,7 @@ from emberq.client.core.outgoing import (
     check_group,
     check_topic,
     delay_property,
-    is_plain,
+    is_batch_topic,
     outgoing,
     outgoing_batch,
     plain_element_size,
@@ -27,7 +27,7 @@ PLAIN = Compression(above_bytes=None)
 SIZE_MAX = 1000
 
 
-def message(body: bytes | bytearray = b"hello", **options: object) -> Message:
+def message(body: bytes = b"hello", **options: object) -> Message:
     return Message("orders", body, **options)  # type: ignore[arg-type] # the options vary by test
 
 
@@ -137,38 +137,23 @@ def test_a_batch_is_cut_where_it_would_not_fit() -> None:
     assert parse_properties(ready.properties) == {"UNIQ_KEY": "BATCH", "WAIT": "false"}
 
 
-@pytest.mark.parametrize("is_store_awaited", [True, False])
-def test_plain_messages_are_encoded_together_as_one_by_one(is_store_awaited: bool) -> None:
-    given = [message(bytes(size), is_store_awaited=is_store_awaited) for size in (1, 5, 300)]
-    message_ids = [f"{number:032X}" for number in range(len(given))]
+def test_plain_messages_are_encoded_together_as_one_by_one() -> None:
+    bodies = [bytes(size) for size in (1, 5, 300)]
+    message_ids = [f"{number:032X}" for number in range(len(bodies))]
 
-    elements = plain_elements(given, message_ids)
+    elements = plain_elements(bodies, message_ids)
 
-    assert all(is_plain(each, 300) for each in given)
-    for each, message_id, element in zip(given, message_ids, elements, strict=True):
-        ready = outgoing(each, "orders", message_id, compression=Compression(), size_max=SIZE_MAX)
-        text = ready.properties.encode()
-        assert element == encode_batch_element(ready.body, text, ready.flag)
-        rest = len(element) - len(each.body)
-        assert 0 <= plain_element_size(message_id) - rest <= 1  # "false" is longer than "true"
+    for body, message_id, element in zip(bodies, message_ids, elements, strict=True):
+        ready = outgoing(message(body), "orders", message_id, compression=PLAIN, size_max=SIZE_MAX)
+        assert element == encode_batch_element(body, ready.properties.encode())
+        assert len(element) == len(body) + plain_element_size(message_id)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        message(b""),
-        message(b"x" * 101),
-        message(bytearray(b"x")),
-        message(tags="T"),
-        message(keys="k"),
-        message(properties={"a": "b"}),
-        message(ordering_key=0),
-        message(delay=1),
-        message(flag=1),
-    ],
-)
-def test_whatever_needs_a_closer_look_is_not_plain(other: Message) -> None:
-    assert not is_plain(other, 100)
+def test_retries_do_not_travel_in_batches() -> None:
+    assert is_batch_topic("orders")
+    assert not is_batch_topic("%RETRY%readers")
+    with pytest.raises(MessageRefused):
+        is_batch_topic("no topic")
 
 
 @pytest.mark.parametrize(

@@ -196,10 +196,16 @@ def add_timers(broker: BrokerParts) -> None:
             "timer_metrics", broker.files.timer_metrics, metrics.table, interval_s
         )
     )
+    broker.topics.on_change(lambda name: _forget_deleted(broker, name))
     delivery = TimedDelivery(
         broker.store, timers, metrics, broker.statistics, now_ms, flush_interval_s=interval_s
     )
     broker.services.append(delivery.run)
+
+
+def _forget_deleted(broker: BrokerParts, topic: str | None) -> None:
+    if topic is not None and broker.topics.get(topic) is None:
+        broker.timer_metrics.forget(topic)
 
 
 def add_receiving(broker: BrokerParts) -> None:

@@ -87,7 +87,7 @@ class TimedDelivery:
         self.queue = TimerQueue(
             store, timers, self._slots, metrics, self._deliver_late, self._time_ms
         )
-        self._flush = TimerFlush(store, timers, now_ms)
+        self._flush = TimerFlush(store, timers, now_ms, metrics.sample)
         self._refused_until_ms = 0
         self._woken = asyncio.Event()
         store.dispatcher.on_queue_grown(self._queue_grown)

@@ -21,7 +21,15 @@ FAILURE_LOGGED_EVERY_S = 10.0
 class TimerFlush:
     """Lives on the loop's thread; writes in another, one flush at a time."""
 
-    def __init__(self, store: MessageStore, timers: TimerStore, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        timers: TimerStore,
+        now_ms: Callable[[], int],
+        on_round: Callable[[int], None],
+    ) -> None:
+        """`on_round` is called with the time before every flush."""
+        self._on_round = on_round
         self._store = store
         self._timers = timers
         self._now_ms = now_ms
@@ -35,6 +43,7 @@ class TimerFlush:
                 async with asyncio.timeout(interval_s):
                     await is_stopping.wait()
             except TimeoutError:
+                self._on_round(self._now_ms())
                 await self.flush()
                 await self._clean()
 

@@ -18,7 +18,7 @@ from emberq.store.message_store import MessageStore
 from emberq.store.reader import ReadLimits
 from emberq.store.results import ReadResult
 from emberq.store.timers.timer_store import TimerStore
-from emberq.store.timers.times import stored_due_ms, stored_slot_ms
+from emberq.store.timers.times import slot_time_ms, stored_due_ms, stored_slot_ms
 
 log = logging.getLogger(__name__)
 
@@ -120,10 +120,13 @@ class TimerQueue:
             raise RecordError("a timed message without its topic")
         deleted = find_stored_property(properties, _DELETED)
         precision_ms = self._timers.precision_ms
-        if slot_ms + precision_ms <= now_ms:
-            # A marker that comes so late has nothing to take back any more.
-            return deleted is not None or self._deliver_now(record)
         due_ms = stored_due_ms(properties, record.stored_at_ms, slot_ms, precision_ms)
+        if slot_ms + precision_ms <= now_ms:
+            if deleted is not None:
+                return True  # it has nothing to take back any more
+            if due_ms <= now_ms:
+                return self._deliver_now(record)
+            slot_ms = slot_time_ms(due_ms, precision_ms)  # slots were longer when it was sent
         topic = raw_topic.decode("utf-8", "replace")
         placed_ms, waiting = self._timers.enqueue(
             slot_ms,

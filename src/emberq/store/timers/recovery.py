@@ -5,6 +5,7 @@ and slots that lead behind the end of the log are rebuilt.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from msgspec import Struct
 
@@ -15,6 +16,8 @@ from emberq.store.timers.wheel import EMPTY, Slot, TimerWheel
 
 # Official brokers may be a few units behind with their wheel when they write the check file.
 REPLAYED_BEFORE_BYTES = 65_536 * UNIT_SIZE
+# Units of old slots may be deleted: so many are tried until one is found.
+SLOTS_COMPARED_MAX = 1_000
 
 
 class RecoveredTimers(Struct, frozen=True, kw_only=True):
@@ -41,7 +44,7 @@ def recover_timers(
         return RecoveredTimers(
             waiting_count=0, slot_times_ms=[], enqueued=frozenset(), last_log_offset=-1
         )
-    if not is_wheel_known or not _fits(wheel, log, check.read_time_ms):
+    if not is_wheel_known or not _fits(wheel, log):
         wheel.clear()
         start = first
     else:
@@ -66,10 +69,10 @@ def _replay_start(log: TimerLog, position: int) -> int:
     return start + (position - start) // UNIT_SIZE * UNIT_SIZE
 
 
-def _fits(wheel: TimerWheel, log: TimerLog, read_time_ms: int) -> bool:
+def _fits(wheel: TimerWheel, log: TimerLog) -> bool:
     """Whether the wheel was made with this precision: a slot agrees with its units."""
     log_reader = UnitReader(log)
-    for time_ms, slot in wheel.slots_from(read_time_ms):
+    for time_ms, slot in islice(wheel.slots_from(0), SLOTS_COMPARED_MAX):
         unit = log_reader.unit(slot.last)
         if unit is not None:
             return (unit[3] + unit[4]) // wheel.precision_ms == time_ms // wheel.precision_ms

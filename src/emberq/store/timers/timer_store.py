@@ -15,7 +15,7 @@ from emberq.store.disk import Disk, DiskFile
 from emberq.store.timers.check_file import TimerCheck, read_timer_check, write_timer_check
 from emberq.store.timers.recovery import RecoveredTimers, recover_timers
 from emberq.store.timers.slot_order import SlotOrder, Waiting
-from emberq.store.timers.times import stored_due_ms
+from emberq.store.timers.times import PRECISION_MAX_MS, stored_due_ms
 from emberq.store.timers.unit_log import TimerLog, UnitReader
 from emberq.store.timers.units import DELETES, NO_POSITION, ROLLS, UNIT, UNIT_SIZE, WAITS
 from emberq.store.timers.wheel import (
@@ -242,7 +242,7 @@ class TimerStore:
                 continue
             if flags & ROLLS:
                 due_ms = slot_ms + 1
-            elif not slot_ms < due_ms <= slot_ms + self.precision_ms:  # of an official broker
+            elif not slot_ms < due_ms <= slot_ms + PRECISION_MAX_MS:  # of an official broker
                 due_ms = self._stored_due_ms(slot_ms, read_record(log_offset))
             content.order.add(due_ms, waiting)
         return content

@@ -10,6 +10,7 @@ from emberq.record.property_names import (
 )
 
 PRECISIONS_MS = (100, 200, 500, 1000)
+PRECISION_MAX_MS = PRECISIONS_MS[-1]
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _NUMBER_LENGTH_MAX = 64
 
@@ -83,9 +84,9 @@ def stored_due_ms(properties: bytes, stored_at_ms: int, slot_ms: int, precision_
     """When a waiting message is due: what its producer asked for, within its slot.
 
     A delay counts from when the message was stored. That is later for one that was put again while
-    it waited; then the end of its slot is as near as can be known.
+    it waited; then the end of its slot is as near as can be known. The slot may be of a time when
+    slots were longer.
     """
-    latest_ms = slot_ms + precision_ms
     try:
         asked_ms = asked_time_ms(
             find_stored_property(properties, _SECONDS),
@@ -95,6 +96,6 @@ def stored_due_ms(properties: bytes, stored_at_ms: int, slot_ms: int, precision_
         )
     except ValueError:
         asked_ms = None
-    if asked_ms is None:
-        return latest_ms
-    return min(max(asked_ms, slot_ms + 1), latest_ms)
+    if asked_ms is None or asked_ms > slot_ms + PRECISION_MAX_MS:
+        return slot_ms + precision_ms
+    return max(asked_ms, slot_ms + 1)

@@ -86,6 +86,7 @@ def test_one_without_a_slot_is_refused(stored: bytes) -> None:
         (b"TIMER_DELAY_SEC\x011\x02", 11_000),
         (b"TIMER_DELIVER_MS\x015\x02", 10_001),  # another slot's time counts as the nearest
         (b"TIMER_DELIVER_MS\x0199999\x02", 11_000),
+        (b"TIMER_DELAY_SEC\x0199999\x02", 11_000),  # it was put again while it waited
         (b"TIMER_DELIVER_MS\x01soon\x02", 11_000),
         (b"", 11_000),
     ],
@@ -94,3 +95,8 @@ def test_a_message_is_due_when_it_was_asked_for_but_within_its_slot(
     stored: bytes, due_ms: int
 ) -> None:
     assert stored_due_ms(stored, 10_000, 10_000, 1_000) == due_ms
+
+
+def test_a_message_of_a_longer_slot_keeps_its_time() -> None:
+    assert stored_due_ms(b"TIMER_DELIVER_MS\x0110900\x02", 10_000, 10_000, 100) == 10_900
+    assert stored_due_ms(b"TIMER_DELIVER_MS\x0112000\x02", 10_000, 10_000, 100) == 10_100

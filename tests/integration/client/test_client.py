@@ -137,6 +137,12 @@ async def test_a_brokers_port_in_place_of_a_name_servers_is_pointed_out() -> Non
             await client.subscribe_queues("orders")
 
 
+@pytest.mark.parametrize("text", ["localhost", "localhost:port", "localhost:9876;other"])
+def test_what_is_no_address_is_refused_at_once(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected host:port"):
+        Client(text)
+
+
 async def test_a_broker_on_any_port_is_no_name_server() -> None:
     async with (
         scripted_server(broker()) as master,

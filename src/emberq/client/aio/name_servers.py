@@ -12,7 +12,7 @@ from emberq.model.route import TopicRoute
 from emberq.protocol.bodies.codec import decode_body
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import Command, new_request
-from emberq.remoting.addresses import split_list
+from emberq.remoting.addresses import split_address, split_list
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,17 @@ def configured_servers(given: str | Sequence[str] | None) -> list[str]:
     """Addresses by setting, else by environment; empty: they must be looked up.
 
     A cloud's endpoint may come as a URL, of which only the last part is the address.
+
+    Raises:
+        ConfigError: what is no address.
     """
     if given is None:
         given = os.environ.get(ENVIRONMENT_KEY, "")
     texts = split_list(given) if isinstance(given, str) else list(given)
-    return [text.rpartition("/")[2] if "://" in text else text for text in texts]
+    addresses = [text.rpartition("/")[2] if "://" in text else text for text in texts]
+    for address in addresses:
+        split_address(address)
+    return addresses
 
 
 class NameServers:
@@ -129,4 +135,4 @@ def _hint(addresses: Sequence[str]) -> str:
     wrong = [address for address in addresses if address.rpartition(":")[2] in BROKER_PORTS]
     if wrong:
         return f"{wrong[0]} looks like a broker; name servers usually listen on port 9876"
-    return ""
+    return "Check the address, and that a name server runs there, usually on port 9876"

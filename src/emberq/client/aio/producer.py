@@ -61,6 +61,7 @@ from emberq.errors import (
     CallTimeout,
     ClientClosed,
     ConfigError,
+    ConnectFailed,
     MessageRefused,
     RemotingError,
     SendFailed,
@@ -795,6 +796,8 @@ def _send_failure(ready: Outgoing, failures: Sequence[Exception]) -> Exception:
     hint = ""
     if any(isinstance(failure, CallTimeout) for failure in failures):
         hint = "A message whose answer was not awaited may be stored all the same"
+    elif all(isinstance(failure, ConnectFailed) for failure in failures):
+        hint = "Brokers register the address that clients use: brokerIP1 in their configuration"
     return SendFailed(
         f"{ready.message_id} was tried {times}: {reasons}", tuple(failures), hint=hint
     )

@@ -81,3 +81,10 @@ SOURCE = (
         "`module:function` applied to each Arrow batch in the task; needs `.schema(…)`",
     ),
 )
+
+SINK = (
+    Option("topic", "", 'where rows without a `topic` go; `save("orders")` means the same'),
+    Option("producerGroup", "emberq-spark", "the group of the producers in tasks"),
+    Option("send.timeoutMs", "10000", "how long one request may take, its retries included"),
+    Option("ids", "true", "whether each message carries the property `SPARK_ID`"),
+)

@@ -1,9 +1,15 @@
 """The data source as Spark sees it: `format("rocketmq")`, and `emberq` as another name."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -20,6 +26,7 @@ from emberq.errors import ConfigError
 from emberq.spark import columns as names
 from emberq.spark.columns import Column, check_schema, chosen_columns
 from emberq.spark.options import SourceOptions, parse_source
+from emberq.spark.sink_options import SinkOptions, check_sink_columns, parse_sink
 
 # Spark 4.3 gives the options of a table to `schema` and to nobody else. So they travel with the
 # schema, which the catalogue keeps, as metadata of the first column.
@@ -63,6 +70,16 @@ class RocketmqSource(DataSource):
         options = parse_source(self._given(schema))
         return StreamReader(options, _columns(schema, options))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from emberq.spark.sink import BatchWriter  # noqa: PLC0415 - readers need none
+
+        return BatchWriter(_sink_options(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from emberq.spark.sink import StreamWriter  # noqa: PLC0415
+
+        return StreamWriter(_sink_options(self.options, schema, overwrite=False))
+
     def _given(self, schema: StructType) -> dict[str, str]:
         """The options of a query, before them those of its table."""
         of_table = [
@@ -79,6 +96,18 @@ class EmberqSource(RocketmqSource):
         return "emberq"
 
 
+def _sink_options(given: Mapping[str, str], schema: StructType, overwrite: bool) -> SinkOptions:
+    if overwrite:
+        raise ConfigError("a topic cannot be overwritten: use mode append")
+    options = parse_sink(given)
+    check_sink_columns(_fields(schema), options)
+    return options
+
+
+def _fields(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
 def _spark_schema(columns: Sequence[Column]) -> StructType:
     return StructType([StructField(column.name, _TYPES[column.type]) for column in columns])
 
@@ -87,5 +116,4 @@ def _columns(schema: StructType, options: SourceOptions) -> Sequence[Column]:
     """What tasks make; a transformation makes the schema's columns out of these."""
     if options.transform is not None:
         return chosen_columns(options)
-    fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    return check_schema(fields, options)
+    return check_schema(_fields(schema), options)

@@ -9,8 +9,9 @@ import pytest
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.columns import CATALOGUE, check_schema, chosen_columns, ddl
-from emberq.spark.option_table import CONNECTION, SOURCE
+from emberq.spark.option_table import CONNECTION, SINK, SOURCE
 from emberq.spark.options import parse_source
+from emberq.spark.sink_options import SINK_COLUMNS, check_sink_columns, parse_sink
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spark-options.md"
 
@@ -123,7 +124,9 @@ def test_the_page_lists_every_option_with_its_default_and_no_other() -> None:
         for name, default, meaning in row.findall(PAGE.read_text().partition("## Columns")[0])
     ]
 
-    assert listed == [(each.name, each.default, each.meaning) for each in (*CONNECTION, *SOURCE)]
+    assert listed == [
+        (each.name, each.default, each.meaning) for each in (*CONNECTION, *SOURCE, *SINK)
+    ]
 
 
 def test_the_page_lists_every_column() -> None:
@@ -134,3 +137,41 @@ def test_the_page_lists_every_column() -> None:
         for view, columns in CATALOGUE.items()
         for column in columns
     ]
+
+
+def test_the_page_lists_every_column_of_the_sink() -> None:
+    section = PAGE.read_text().partition("## Columns of the sink")[2]
+    listed = {
+        name: tuple(re.findall(r"`(.+?)`", kinds))
+        for names, kinds in re.findall(r"^\| (`.+?) \| (`.+?) \|", section, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+
+    assert listed == SINK_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([("body", "string"), ("value", "string")], "not both"),
+        ([("body", "string")], "give the option topic"),
+        (
+            [
+                *(("body", "string"), ("topic", "string")),
+                *(("delayLevel", "int"), ("deliverAt", "timestamp")),
+            ],
+            "exclude each other",
+        ),
+    ],
+)
+def test_frames_that_cannot_be_sent_are_told(fields: list[tuple[str, str]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_sink_columns(fields, parse_sink({}))
+
+
+def test_the_sink_takes_its_topic_from_both_places() -> None:
+    assert parse_sink({"path": "a"}).topic == "a"
+    with pytest.raises(ConfigError, match="different topics"):
+        parse_sink({"path": "a", "topic": "b"})
+    with pytest.raises(ConfigError, match="did you mean topic"):
+        parse_sink({"topik": "b"})

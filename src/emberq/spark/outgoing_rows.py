@@ -1,0 +1,100 @@
+"""Rows of a frame as messages, and which queue each goes to. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from emberq.client.core.message import Message
+from emberq.client.core.queue_choice import queue_by_key
+from emberq.errors import MessageRefused
+from emberq.model.queue import MessageQueue
+
+ID_PROPERTY = "SPARK_ID"
+# Rows that are free to go anywhere go to one queue in pieces of this size.
+FREE_ROWS_TOGETHER = 1_000
+
+
+class RowMessages:
+    """Makes the messages of one task. The id of a row is the same whenever the task is repeated
+    with the same rows in the same order."""
+
+    def __init__(self, topic: str | None, id_prefix: str | None) -> None:
+        self._topic = topic
+        self._prefix = id_prefix
+        self.count = 0
+
+    def messages(self, columns: Mapping[str, Sequence[Any]], count: int) -> Iterator[Message]:
+        """Raises MessageRefused for a row without topic or body."""
+        nothing: Sequence[Any] = (None,) * count
+        bodies = columns.get("body", columns.get("value", nothing))
+        rows = zip(
+            bodies,
+            *(
+                columns.get(name, nothing)
+                for name in ("topic", "tags", "keys", "properties", "shardingKey", "flag")
+            ),
+            columns.get("deliverAt", columns.get("delayLevel", nothing)),
+            strict=True,
+        )
+        for body, topic, tags, keys, properties, key, flag, delay in rows:
+            yield Message(
+                self._named(topic),
+                self._body(body),
+                tags=tags,
+                keys=keys or (),
+                properties=self._properties(properties),
+                delay=delay,
+                ordering_key=key,
+                flag=flag or 0,
+            )
+            self.count += 1
+
+    def _named(self, topic: str | None) -> str:
+        name = topic or self._topic
+        if name is None:
+            raise MessageRefused(f"row {self.count} has no topic")
+        return name
+
+    def _body(self, body: bytes | str | None) -> bytes:
+        if body is None:
+            raise MessageRefused(f"row {self.count} has no body")
+        return body.encode() if isinstance(body, str) else body
+
+    def _properties(self, given: Sequence[tuple[str, str]] | None) -> dict[str, str]:
+        properties = {name: value for name, value in given or () if value}
+        if self._prefix is not None:
+            properties[ID_PROPERTY] = f"{self._prefix}-{self.count}"
+        return properties
+
+
+def placed(
+    messages: Sequence[Message],
+    queue_ids: Sequence[int | None],
+    queues: Mapping[str, Sequence[MessageQueue]],
+    first_queue: int,
+) -> dict[MessageQueue, list[Message]]:
+    """Messages by queue, in their order: where the row says, by its key, or in large pieces.
+
+    Raises:
+        MessageRefused: a row names a queue that its topic does not have.
+    """
+    by_queue: dict[MessageQueue, list[Message]] = {}
+    free = 0
+    for message, queue_id in zip(messages, queue_ids, strict=True):
+        own = queues[message.topic]
+        if queue_id is not None:
+            queue = _numbered(own, queue_id, message.topic)
+        elif message.ordering_key is not None:
+            queue = queue_by_key(own, message.ordering_key)
+        else:
+            queue = own[(first_queue + free // FREE_ROWS_TOGETHER) % len(own)]
+            free += 1
+        by_queue.setdefault(queue, []).append(message)
+    return by_queue
+
+
+def _numbered(queues: Sequence[MessageQueue], queue_id: int, topic: str) -> MessageQueue:
+    """The queue with a number; on the first broker by name that has it."""
+    for queue in queues:
+        if queue.queue_id == queue_id:
+            return queue
+    raise MessageRefused(f"{topic} has no queue {queue_id} that can be written")

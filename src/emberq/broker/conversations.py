@@ -187,7 +187,8 @@ def _add_delayed_delivery(broker: BrokerParts, levels: DelayLevels) -> None:
 def add_timers(broker: BrokerParts) -> None:
     """Messages that wait for a time of their own."""
     timers, metrics, config = broker.timers, broker.timer_metrics, broker.config()
-    TimerHandlers(timers, metrics).add_to(broker.registry.limited(config.admin_wait_max_ms))
+    handlers = TimerHandlers(timers, metrics, now_ms)
+    handlers.add_to(broker.registry.limited(config.admin_wait_max_ms))
     if timers is None:
         return
     interval_s = config.timer_flush_interval_ms / 1000

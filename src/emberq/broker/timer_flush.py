@@ -11,8 +11,6 @@ from emberq.store.timers.timer_store import TimerChanges, TimerStore
 
 log = logging.getLogger(__name__)
 
-# A check file that only says that time went on is written this seldom.
-IDLE_INTERVAL_MS = 10_000
 # How often files of the timer log are looked for whose messages are deleted.
 CLEAN_INTERVAL_MS = 30_000
 FAILURE_LOGGED_EVERY_S = 10.0
@@ -34,7 +32,7 @@ class TimerFlush:
         self._timers = timers
         self._now_ms = now_ms
         self._seldom = Seldom(FAILURE_LOGGED_EVERY_S)
-        self._written_at_ms = self._cleaned_at_ms = now_ms()
+        self._cleaned_at_ms = now_ms()
 
     async def run(self, interval_s: float, is_stopping: asyncio.Event) -> None:
         """Flush now and then until the event is set."""
@@ -49,9 +47,8 @@ class TimerFlush:
 
     async def flush(self, *, is_last: bool = False) -> bool:
         """Write what is new; False: that was not possible, and will be tried again."""
-        now_ms = self._now_ms()
-        changes = self._timers.changes(now_ms)
-        if not (is_last or self._is_worth_it(changes, now_ms)):
+        changes = self._timers.changes(self._now_ms())
+        if not (is_last or self._is_worth_it(changes)):
             return True
         # Copies of delivered messages, and those that wait, before anything says so.
         if await self._durable(self._store.log.end) is not PutStatus.PUT_OK:
@@ -65,17 +62,16 @@ class TimerFlush:
             self._failed(error.strerror or str(error))
             return False
         self._timers.written(changes)
-        self._written_at_ms = now_ms
         return True
 
-    def _is_worth_it(self, changes: TimerChanges, now_ms: int) -> bool:
-        if changes.units or changes.pages:
-            return True
-        known = self._timers.check
-        if changes.check is known:
-            return False
-        is_idle = changes.check.queue_offset == known.queue_offset
-        return not is_idle or not 0 <= now_ms - self._written_at_ms < IDLE_INTERVAL_MS
+    def _is_worth_it(self, changes: TimerChanges) -> bool:
+        """That time went on is no news: a timer in which nothing happens leaves the disk alone."""
+        return bool(
+            changes.units
+            or changes.pages
+            or changes.has_left_slots
+            or changes.check.queue_offset != self._timers.check.queue_offset
+        )
 
     async def _durable(self, log_end: int) -> PutStatus:
         durable: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()

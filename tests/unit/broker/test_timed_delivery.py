@@ -271,7 +271,7 @@ async def test_figures_tell_what_waits_and_how_far_the_timer_is(bench: Deliverin
     bench.put(b"b", 6_000)
     await bench.enqueued()
     registry = HandlerRegistry()
-    TimerHandlers(bench.timers, bench.metrics).add_to(registry)
+    TimerHandlers(bench.timers, bench.metrics, bench.clock).add_to(registry)
     await until(lambda: bench.timers.check.queue_offset == 2)
 
     figures = timer_figures(bench.timers, bench.metrics, 5, START_MS + 3_000)
@@ -279,4 +279,18 @@ async def test_figures_tell_what_waits_and_how_far_the_timer_is(bench: Deliverin
 
     assert figures["timerCongestNum"] == "2"
     assert (figures["timerOffsetBehind"], figures["timerReadBehind"]) == ("3", "3")
-    assert decode_timer_check(bytes(check.body)) == bench.timers.check
+    assert decode_timer_check(bytes(check.body)) == bench.timers.check_at(bench.clock())
+
+
+async def test_a_timer_in_which_nothing_happens_leaves_the_disk_alone(bench: Delivering) -> None:
+    bench.put(b"x", 1_500)
+    bench.pass_ms(2_000)
+    await until(lambda: bench.timers.check.read_time_ms >= START_MS + 2_000)
+    written = bench.timers.check
+
+    for _ in range(5):
+        bench.pass_ms(1_000)
+        await until(lambda: bench.timers.read_time_ms >= bench.clock() - 1_000)
+        assert await bench.service._flush.flush()
+
+    assert bench.timers.check is written

@@ -1,5 +1,7 @@
 """How far the timer is (60), what waits in it (61), and its figures among those of 28."""
 
+from collections.abc import Callable
+
 from emberq.broker.timer_metrics import TimerMetrics
 from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.codes import RequestCode, ResponseCode
@@ -13,9 +15,12 @@ from emberq.store.timers.timer_store import TimerStore
 class TimerHandlers:
     """What slaves copy."""
 
-    def __init__(self, timers: TimerStore | None, metrics: TimerMetrics) -> None:
+    def __init__(
+        self, timers: TimerStore | None, metrics: TimerMetrics, now_ms: Callable[[], int]
+    ) -> None:
         self._timers = timers
         self._metrics = metrics
+        self._now_ms = now_ms
 
     def add_to(self, registry: HandlerRegistry) -> None:
         registry.add(RequestCode.GET_TIMER_CHECK_POINT, self.get_check)
@@ -24,7 +29,7 @@ class TimerHandlers:
     def get_check(self, command: Command, _: Connection) -> Command:
         if self._timers is None:
             return answer(command, ResponseCode.SYSTEM_ERROR, "The checkpoint is null")
-        return answer(command, body=self._timers.check.encode())
+        return answer(command, body=self._timers.check_at(self._now_ms()).encode())
 
     def get_metrics(self, command: Command, _: Connection) -> Command:
         if self._timers is None:

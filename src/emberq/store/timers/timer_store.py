@@ -43,6 +43,8 @@ class TimerChanges(Struct, frozen=True):
     units: bytes
     pages: list[tuple[int, bytes]]
     check: TimerCheck
+    # Slots were delivered; else the check file may say only that time went on.
+    has_left_slots: bool
 
     @property
     def log_end(self) -> int:
@@ -85,6 +87,7 @@ class TimerStore:
         self._wheel_file: DiskFile | None = None
         self.check = TimerCheck()
         self.waiting_count = 0
+        self._has_left_slots = False
         self.read_time_ms = 0  # every slot before it is delivered
         self.queue_offset = 0  # every message before it is in the wheel, or delivered
         self.started_ms = 0  # the slot of the start
@@ -218,6 +221,7 @@ class TimerStore:
 
     def leave(self, slot_ms: int) -> None:
         """A slot is delivered."""
+        self._has_left_slots = True
         self.waiting_count -= self.wheel.slot(slot_ms).number
 
     def keep_only(self, slot_ms: int, *left: SlotOrder) -> None:
@@ -274,11 +278,16 @@ class TimerStore:
     def changes(self, now_ms: int) -> TimerChanges:
         """What is not written yet; on the loop's thread."""
         position, units = self._log.tail
+        has_left_slots, self._has_left_slots = self._has_left_slots, False
+        pages = self.wheel.take_changes()
+        return TimerChanges(position, bytes(units), pages, self.check_at(now_ms), has_left_slots)
+
+    def check_at(self, now_ms: int) -> TimerCheck:
+        """What the check file would say now."""
         # While messages are passed over because their unit is known, the next start must find
         # those units behind the position again.
         log_position = self.check.log_position if self.enqueued else self._log.end
-        check = self.check.next(self.read_time_ms, log_position, self.queue_offset, now_ms)
-        return TimerChanges(position, bytes(units), self.wheel.take_changes(), check)
+        return self.check.next(self.read_time_ms, log_position, self.queue_offset, now_ms)
 
     def write(self, changes: TimerChanges) -> None:
         """In a thread, and when all messages that it is about are durable. Raises OSError."""
@@ -296,6 +305,7 @@ class TimerStore:
 
     def not_written(self, changes: TimerChanges) -> None:
         self.wheel.take_back(changes.pages)
+        self._has_left_slots |= changes.has_left_slots
 
     def remove_before(self, log_offset: int) -> int:
         """Remove files of the timer log whose messages are deleted. In a thread."""

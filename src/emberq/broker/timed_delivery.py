@@ -53,6 +53,7 @@ SLEEP_MAX_MS = 1_000
 RETRY_INTERVAL_MS = 100
 # How long a stop waits until the last deliveries are durable.
 STOP_WAIT_MAX_S = 5.0
+QUEUE_ID_MAX = 2**31 - 1
 # What official brokers write for a message that never was in the wheel.
 NEVER_ENQUEUED_MS = (1 << 63) - 1
 
@@ -132,11 +133,6 @@ class TimedDelivery:
     def _time_ms(self) -> int:
         """Now, but not before the last stored message: see `DelayedDelivery`."""
         return max(self._now_ms(), self._store.dispatcher.last_stored_at_ms)
-
-    @property
-    def behind_ms(self) -> int:
-        """How far the slot that is being delivered is in the past."""
-        return self._now_ms() - self._timers.read_time_ms
 
     async def _sleep(self) -> None:
         now_ms = self._time_ms()
@@ -250,7 +246,7 @@ class TimedDelivery:
         properties = record.properties
         topic = _real_topic(record)
         queue_text = find_stored_property(properties, _REAL_QUEUE_ID) or b""
-        if not topic or not queue_text.isdigit():
+        if not topic or not queue_text.isdigit() or int(queue_text) > QUEUE_ID_MAX:
             log.error("timed_message_without_topic log_offset=%d", record.log_offset)
             return True
         now_ms = self._now_ms()

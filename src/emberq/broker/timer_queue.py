@@ -63,10 +63,6 @@ class TimerQueue:
         queue = self._store.queues.get(TIMER_TOPIC, 0)
         return 0 if queue is None else queue.next_offset
 
-    @property
-    def behind_count(self) -> int:
-        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._timers.queue_offset)
-
     async def take(self) -> bool:
         """Take some messages; False: there are no more, or they cannot be taken now."""
         queue = self._store.queues.get(TIMER_TOPIC, 0)
@@ -126,7 +122,9 @@ class TimerQueue:
                 return True  # it has nothing to take back any more
             if due_ms <= now_ms:
                 return self._deliver_now(record)
-            slot_ms = slot_time_ms(due_ms, precision_ms)  # slots were longer when it was sent
+            slot_ms = slot_time_ms(due_ms, precision_ms)
+        elif slot_ms % precision_ms:
+            slot_ms = slot_time_ms(due_ms, precision_ms)  # slots had another length when it came
         topic = raw_topic.decode("utf-8", "replace")
         placed_ms, waiting = self._timers.enqueue(
             slot_ms,

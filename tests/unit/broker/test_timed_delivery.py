@@ -228,13 +228,38 @@ async def test_a_message_that_missed_its_slot_is_delivered_at_once(bench: Delive
 
 async def test_odd_messages_of_the_timers_topic_hold_nobody_up(bench: Delivering) -> None:
     bench.store.put(TIMER_TOPIC, 0, b"odd", b"a\x01b\x02", born_host=HOST)
-    bench.store.put(TIMER_TOPIC, 0, b"odd", b"TIMER_OUT_MS\x017\x02", born_host=HOST)
+    for text in (
+        b"TIMER_OUT_MS\x017\x02",
+        b"TIMER_OUT_MS\x019223372036854775807\x02REAL_TOPIC\x01Orders\x02",
+        b"TIMER_OUT_MS\x017\x02REAL_TOPIC\x01Orders\x02REAL_QID\x01-2\x02",
+        b"TIMER_OUT_MS\x017\x02REAL_TOPIC\x01Orders\x02REAL_QID\x0199999999999\x02",
+        b"TIMER_OUT_MS\x017\x02REAL_TOPIC\x01" + b"T" * 200 + b"\x02REAL_QID\x010\x02",
+    ):
+        bench.store.put(TIMER_TOPIC, 0, b"odd", text, born_host=HOST)
     bench.put(b"x", 500)
     await bench.enqueued()
 
     bench.pass_ms(500)
 
     await until(lambda: bench.bodies() == [b"x"])
+
+
+async def test_a_message_whose_slot_is_no_slot_any_more_finds_one(bench: Delivering) -> None:
+    """As after `timerPrecisionMs` was raised: the slot is already open when it is read."""
+    bench.put(b"first", 1_100)
+    bench.pass_ms(1_200)
+    await until(lambda: bench.bodies() == [b"first"])
+
+    properties = f"TIMER_OUT_MS\x01{START_MS + 1_500}\x02TIMER_DELIVER_MS\x01{START_MS + 1_550}\x02"
+    stored = f"{properties}REAL_TOPIC\x01Orders\x02REAL_QID\x012\x02".encode()
+    bench.store.put(TIMER_TOPIC, 0, b"second", stored, born_host=HOST)
+    await bench.enqueued()
+    bench.pass_ms(349)
+    await loop_turns(50)
+    assert bench.bodies() == [b"first"]
+    bench.pass_ms(1)
+
+    await until(lambda: bench.bodies() == [b"first", b"second"])
 
 
 async def test_a_clock_that_is_set_back_makes_nothing_early(bench: Delivering) -> None:

@@ -13,6 +13,8 @@ PRECISIONS_MS = (100, 200, 500, 1000)
 PRECISION_MAX_MS = PRECISIONS_MS[-1]
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _NUMBER_LENGTH_MAX = 64
+# Far beyond every maximum, and near enough that sums of it stay within 64 bits.
+SLOT_MAX_MS = 1 << 60
 
 
 def usable_precision_ms(asked_ms: int) -> int:
@@ -75,9 +77,12 @@ def stored_slot_ms(properties: bytes) -> int:
     """
     text = find_stored_property(properties, _OUT)
     try:
-        return parse_number(text or b"")
+        slot_ms = parse_number(text or b"")
     except ValueError:
-        raise RecordError(f"a timed message without a time: TIMER_OUT_MS={text!r}") from None
+        slot_ms = SLOT_MAX_MS + 1
+    if abs(slot_ms) > SLOT_MAX_MS:
+        raise RecordError(f"a timed message without a time: TIMER_OUT_MS={text!r}")
+    return slot_ms
 
 
 def stored_due_ms(properties: bytes, stored_at_ms: int, slot_ms: int, precision_ms: int) -> int:

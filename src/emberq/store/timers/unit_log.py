@@ -54,12 +54,6 @@ class TimerLog:
         units += unit
         return position
 
-    def next_position(self) -> int:
-        """Where the next unit will stand."""
-        end = self.end
-        at = end % self._file_size
-        return end if at < self._units_end else end + self._file_size - at
-
     # Files: in threads
 
     def write(self, position: int, content: bytes) -> None:

@@ -17,6 +17,7 @@ from emberq.store.timers.times import (
 )
 
 NOW_MS = 1_700_000_000_123
+HUGE = b"TIMER_OUT_MS\x01%d\x02" % (2**63 - 1)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,9 @@ def test_a_waiting_message_names_its_slot() -> None:
     assert stored_slot_ms(b"a\x01b\x02TIMER_OUT_MS\x01123000\x02") == 123_000
 
 
-@pytest.mark.parametrize("stored", [b"", b"TIMER_OUT_MS\x01\x02", b"TIMER_OUT_MS\x01soon\x02"])
+@pytest.mark.parametrize(
+    "stored", [b"", b"TIMER_OUT_MS\x01\x02", b"TIMER_OUT_MS\x01soon\x02", HUGE]
+)
 def test_one_without_a_slot_is_refused(stored: bytes) -> None:
     with pytest.raises(RecordError):
         stored_slot_ms(stored)

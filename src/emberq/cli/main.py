@@ -11,6 +11,7 @@ from emberq.errors import EmberqError
 # Name → (module:attribute, one line of help): listing the commands imports none of them.
 COMMANDS = {
     "broker": ("emberq.cli.broker:broker", "Start a broker."),
+    "message": ("emberq.cli.message:message", "Find messages and their traces."),
     "namesrv": ("emberq.cli.namesrv:namesrv", "Start a name server."),
     "standalone": ("emberq.cli.standalone:standalone", "Start a name server and brokers here."),
     "store": ("emberq.cli.store:store", "Look into a store directory."),

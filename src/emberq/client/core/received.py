@@ -78,6 +78,11 @@ class ReceivedMessage:
         """As it travelled, perhaps compressed: `system_flag` says so."""
         return bytes(self._record.body)
 
+    @property
+    def record(self) -> Record:
+        """The message as it is stored."""
+        return self._record
+
     def text(self) -> str:
         return self.body.decode()
 

@@ -1,0 +1,72 @@
+"""The way of messages, put together from trace messages of all their clients."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from emberq.client.core.received import ReceivedMessage
+from emberq.client.core.trace_reading import (
+    ConsumeBegan,
+    ConsumeEnded,
+    Published,
+    TraceEvent,
+    TransactionEnded,
+    read_trace,
+)
+from emberq.errors import RecordError
+
+
+class MessageTrace(Struct, frozen=True, kw_only=True, rename="camel"):
+    """All that is known of one message, in the order of time."""
+
+    message_id: str
+    topic: str | None
+    keys: list[str]
+    events: list[TraceEvent]
+
+
+def traces_of(messages: Iterable[ReceivedMessage], id_or_key: str) -> list[MessageTrace]:
+    """One trace per message that has the id or the key."""
+    by_id: dict[str, list[TraceEvent]] = {}
+    for event in _events(messages):
+        is_named = id_or_key in event.message_ids
+        if is_named or id_or_key in event.keys:
+            for message_id in [id_or_key] if is_named else event.message_ids:
+                events = by_id.setdefault(message_id, [])
+                if event not in events:  # a client that was unsure has sent it twice
+                    events.append(event)
+    traces = [_trace(message_id, events) for message_id, events in by_id.items()]
+    return sorted(traces, key=lambda trace: _time_ms(trace.events[0]))
+
+
+def _events(messages: Iterable[ReceivedMessage]) -> Iterable[TraceEvent]:
+    for message in messages:
+        try:
+            text = message.body.decode("utf-8", "replace")
+        except RecordError:  # not readable here; the others may be
+            continue
+        yield from read_trace(text, message.born_host)
+
+
+def _trace(message_id: str, events: list[TraceEvent]) -> MessageTrace:
+    began_ms = {
+        event.request_id: event.at_ms for event in events if isinstance(event, ConsumeBegan)
+    }
+
+    def place(event: TraceEvent) -> tuple[int, bool]:
+        if isinstance(event, ConsumeEnded):
+            return event.at_ms or began_ms.get(event.request_id, 0) + (event.cost_ms or 0), True
+        return event.at_ms, False
+
+    ordered = sorted(events, key=place)
+    told = [event for event in ordered if isinstance(event, Published | TransactionEnded)]
+    return MessageTrace(
+        message_id=message_id,
+        topic=next((event.topic for event in told), None),
+        keys=next((event.keys for event in ordered if event.keys), []),
+        events=ordered,
+    )
+
+
+def _time_ms(event: TraceEvent) -> int:
+    return event.at_ms or 0

@@ -1,0 +1,100 @@
+"""`emberq message` on a running cluster."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import emberq
+from emberq.testing.embedded import EmbeddedCluster, embedded_cluster
+from tests.support.waiting import DEADLINE_S
+
+pytestmark = pytest.mark.integration
+
+FIRST = "CONSUME_FROM_FIRST_OFFSET"
+
+
+class Shop:
+    """A cluster with one message that was sent in a transaction and consumed."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.name_server = cluster.name_server
+        with emberq.Producer("shop", name_server=self.name_server, trace=True) as producer:
+            with producer.transaction() as transaction:
+                sent = transaction.send("orders", b"paid", keys="order-1", tags="new")
+            self.message_id = sent.message_id
+        with emberq.PullConsumer(
+            "billing", name_server=self.name_server, consume_from_where=FIRST, trace=True
+        ) as consumer:
+            consumer.subscribe("orders")
+            for message in consumer:
+                self.offset_message_id = message.offset_message_id
+                break
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "emberq", "message", *arguments, "-n", self.name_server]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    def trace(self, name: str) -> Any:
+        """Asked until all four records are there: clients send them in their time."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            done = self.run("trace", name, "--json")
+            if done.returncode == 0 and len(json.loads(done.stdout)[0]["events"]) == 4:
+                return json.loads(done.stdout)
+            assert time.monotonic() < deadline, done
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[Shop]:
+    with embedded_cluster(traceTopicEnable="true") as cluster:
+        yield Shop(cluster)
+
+
+@pytest.mark.parametrize("name", ["message_id", "offset_message_id", "key"])
+def test_the_way_of_a_message_is_shown(shop: Shop, name: str) -> None:
+    [trace] = shop.trace("order-1" if name == "key" else getattr(shop, name))
+
+    assert (trace["messageId"], trace["topic"], trace["keys"]) == (
+        shop.message_id,
+        "orders",
+        ["order-1"],
+    )
+    sent, ended, began, done = trace["events"]
+    assert (sent["type"], sent["messageType"], sent["group"]) == ("published", "half", "shop")
+    assert (ended["type"], ended["state"]) == ("transactionEnded", "COMMIT_MESSAGE")
+    assert (began["type"], began["group"]) == ("consumeBegan", "billing")
+    assert (done["type"], done["result"]) == ("consumeEnded", "success")
+    assert all(event["clientHost"].startswith("127.0.0.1:") for event in trace["events"])
+
+
+def test_people_see_a_table(shop: Shop) -> None:
+    shop.trace(shop.message_id)
+
+    lines = shop.run("trace", shop.message_id).stdout.splitlines()
+
+    assert lines[1] == shop.message_id
+    events = [line[25:44].strip() for line in lines[5:]]
+    assert events == ["sent", "transaction ended", "consume began", "consume ended"]
+
+
+def test_a_trace_that_is_not_there_is_one_line(shop: Shop) -> None:
+    done = shop.run("trace", "nobody-knows-it")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("emberq: no trace of nobody-knows-it")
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_messages_are_found_by_id_and_by_key(shop: Shop) -> None:
+    viewed = json.loads(shop.run("view", shop.offset_message_id, "--json").stdout)
+    [queried] = json.loads(shop.run("query", "orders", "order-1", "--json").stdout)
+
+    assert viewed == queried
+    assert (viewed["body"], viewed["topic"], viewed["transaction"]) == ("paid", "orders", "commit")
+    assert "broker's id" in shop.run("view", shop.offset_message_id).stdout
+    assert "no message of orders" in shop.run("query", "orders", "none").stdout

@@ -19,13 +19,13 @@ from emberq.aio import Message, Producer
 from tests.interop.harness.artifacts import ArtifactsUnavailable
 
 RESULTS = Path(__file__).parents[1] / "results"
-PRODUCE_S, QUICK_S = 1.0, 0.5
+PRODUCE_S, QUICK_S = 0.8, 0.5
 ROUNDS = 2
 # Before the first round; consumers have an untimed part anyway. Java's compilers need more work
 # before they are done.
 WARM_UP_S = 0.3
 JAVA_WARM_UPS, JAVA_WARM_UP_S = 3, 1.0
-STARTS = 5
+STARTS = 3
 FILL_COUNT = 400  # messages per request of ours, when a topic is filled
 FILL_AT_ONCE = 4
 KAFKA_QUEUED_MAX = 20_000

@@ -8,7 +8,7 @@ from benchmarks.client.worker import BATCH_COUNT, IN_FLIGHT, LINGERING_CALLERS, 
 
 SIZES = (128, 1024)
 # So many are waiting in the topic that a row consumes.
-CONSUMED_COUNT = 200_000
+CONSUMED_COUNT = 150_000
 
 
 class Program(StrEnum):

@@ -24,7 +24,7 @@ ROUNDS = 2
 # Before the first round; consumers have an untimed part anyway. Java's compilers need more work
 # before they are done.
 WARM_UP_S = 0.3
-JAVA_WARM_UPS, JAVA_WARM_UP_S = 3, 1.0
+JAVA_WARM_UP_S = 3.0
 STARTS = 3
 FILL_COUNT = 400  # messages per request of ours, when a topic is filled
 FILL_AT_ONCE = 4
@@ -54,14 +54,13 @@ def main() -> int:
             row_from(program, way.verb, way.mode, size, each)
             for (program, way, size), each in outcomes.items()
         ]
-        if not arguments.only:
+        if not arguments.only and SIZES[0] in sizes:
             figures.starts = [_first_sends(each, address) for each, (address, _) in running.items()]
     figures.goals = judge(figures)
     print()
     for line in page.lines(figures):
         print(line)
-    is_whole = not (arguments.quick or arguments.only or arguments.size or arguments.alone)
-    if is_whole:
+    if not (arguments.quick or arguments.only or arguments.alone):
         _store(figures)
     return 0
 
@@ -71,7 +70,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round, not stored")
     parser.add_argument("--alone", action="store_true", help="EmberQ's client only, not stored")
     parser.add_argument("--only", metavar="TEXT", help="rows whose name contains this; not stored")
-    parser.add_argument("--size", type=int, choices=SIZES, help="one size of body; not stored")
+    parser.add_argument("--size", type=int, choices=SIZES, help="one size; others stay as stored")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     return parser.parse_args()
 
@@ -141,8 +140,7 @@ def _round(
 
 def _warm_up(client: Running, way: Way, size: int) -> None:
     if client.name is Program.JAVA:
-        for _ in range(JAVA_WARM_UPS if way.verb == "produce" else 1):
-            _measure(client, way, size, JAVA_WARM_UP_S)
+        _measure(client, way, size, JAVA_WARM_UP_S)
     elif way.verb == "produce":
         _measure(client, way, size, WARM_UP_S)
 
@@ -204,8 +202,15 @@ def _consumed(size: int) -> str:
 
 def _store(figures: Figures) -> None:
     name = f"{figures.facts.date}-{figures.facts.commit}-client.json"
+    path = RESULTS / name
+    if path.exists():  # a run of the same commit with another size
+        stored = msgspec.json.decode(path.read_bytes(), type=Figures)
+        sizes = {row.size for row in figures.rows}
+        figures.rows += [row for row in stored.rows if row.size not in sizes]
+        figures.starts = figures.starts or stored.starts
+        figures.goals = judge(figures)
     content = msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n"
-    (RESULTS / name).write_bytes(content)
+    path.write_bytes(content)
     page.publish(figures, name)
     print(f"\nstored in {name} and in benchmarks/README.md")
 

@@ -117,10 +117,14 @@ class ConcurrentConsumption:
                 self._has_work.clear()
                 await self._has_work.wait()
             items = self._take()
+            if not self._busy:
+                self._is_idle.clear()
             self._busy += len(items)
-            self._is_idle.clear()
             try:
-                await self._consume(items)
+                if items[0][1].is_async:
+                    await self._consume_async(*items[0])
+                else:
+                    await self._consume_in_thread(items)
             except Exception:
                 log.exception("consumption_broken message=%s", items[0][2][0])
             finally:
@@ -141,7 +145,26 @@ class ConcurrentConsumption:
                 items.append(self._waiting.popleft())
         return items
 
-    async def _consume(self, items: list[Item]) -> None:
+    async def _consume_async(self, work: QueueWork, handler: Handler, batch: Batch) -> None:
+        if work.messages.is_dropped:
+            return
+        under_way = self._under_way
+        started_at = time.monotonic()
+        for message in batch:
+            under_way[message] = started_at
+        error = await handler.run_async(batch)
+        for message in batch:
+            under_way.pop(message, None)
+        self._on_consumed(handler, batch, error, time.monotonic() - started_at)
+        if error is not None:
+            log_failure(handler, batch, error)
+        if not work.messages.is_dropped:
+            if error is None:
+                self._done(work, batch)
+            else:
+                await self._finish(work, batch, error)
+
+    async def _consume_in_thread(self, items: list[Item]) -> None:
         handler = items[0][1]
         alive = [item for item in items if not item[0].is_dropped]
         started_at = time.monotonic()
@@ -150,11 +173,7 @@ class ConcurrentConsumption:
                 self._under_way[message] = started_at
         if not alive:
             return
-        outcomes: list[Exception | None]
-        if handler.is_async:
-            outcomes = [await handler.run_async(batch) for _, _, batch in alive]
-        else:
-            outcomes = await self._threads_at_hand().run(handler, [batch for *_, batch in alive])
+        outcomes = await self._threads_at_hand().run(handler, [batch for *_, batch in alive])
         took_s = (time.monotonic() - started_at) / len(alive)
         for (work, _, batch), error in zip(alive, outcomes, strict=True):
             for message in batch:

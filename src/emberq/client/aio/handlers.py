@@ -5,8 +5,9 @@ import contextvars
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
 from typing import Any
 
 from emberq.client.codecs import BYTES, Codec
@@ -43,10 +44,11 @@ class Handler:
         self._takes_list = batch_size > 1
         self._hooks = hooks
 
-    async def run_async(self, batch: Batch) -> Exception | None:
+    def run_async(self, batch: Batch) -> Coroutine[Any, Any, Exception | None]:
         """The failure, or None for success."""
-        if not self._hooks:
-            return await self._run_async(batch)
+        return self._run_with_hooks(batch) if self._hooks else self._run_async(batch)
+
+    async def _run_with_hooks(self, batch: Batch) -> Exception | None:
         entered = enter_consume(self._hooks, batch)
         try:
             error = await self._run_async(batch)
@@ -68,7 +70,7 @@ class Handler:
     async def _run_async(self, batch: Batch) -> Exception | None:
         try:
             result = self._function(self._argument(batch))
-            if inspect.isawaitable(result):
+            if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
         except Exception as error:
             return error

@@ -29,7 +29,7 @@ UNSTABLE = (
 )
 PROPERTIES = re.compile(r"\{(\w+=[^{}]*)\}")
 STACK_FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more)")
-# Figures of this minute and of this disk, and what EmberQ has not: thread pools and a timer.
+# Figures of this minute and of this disk, and what EmberQ has not: thread pools.
 FIGURES = re.compile(
     r"Tps|Time|Total|Offset|Ratio|Capacity|Size|Latency|runtime|remain|Behind|commitLogDirCapacity"
 )

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 20.0
 # When the share could not be applied as a whole.
 INTERVAL_UNBALANCED_S = 1.0
+RETRY_TOPIC_LOOKS_MAX = 10
 # Notices of a group that changes all the time are answered this often at most.
 INTERVAL_MIN_S = 0.2
 # A queue without a pull for so long is given up and taken again: something is stuck.
@@ -76,6 +77,8 @@ class Assignments:
         self._is_wanted = asyncio.Event()
         self._is_settled = asyncio.Event()
         self._beginnings = 0
+        self._is_retry_topic_missing = False
+        self._looks_for_retry_topic = RETRY_TOPIC_LOOKS_MAX
 
     def soon(self) -> None:
         self._is_wanted.set()
@@ -102,18 +105,26 @@ class Assignments:
             if is_balanced and beginning == self._beginnings:
                 self._is_settled.set()
             await asyncio.sleep(INTERVAL_MIN_S)
-            pause_s = INTERVAL_S if is_balanced else INTERVAL_UNBALANCED_S
+            pause_s = self._pause_s(is_balanced)
             try:
                 async with asyncio.timeout(pause_s - INTERVAL_MIN_S):
                     await self._is_wanted.wait()
             except TimeoutError:
                 continue
 
+    def _pause_s(self, is_balanced: bool) -> float:
+        if self._is_retry_topic_missing and self._looks_for_retry_topic:
+            # Brokers make it for our first heartbeat, and name servers hear of it a little later.
+            self._looks_for_retry_topic -= 1
+            return INTERVAL_UNBALANCED_S
+        return INTERVAL_S if is_balanced else INTERVAL_UNBALANCED_S
+
     async def share_out(self) -> bool:
         """Compute and apply the share; False: not all of it could be applied."""
         if self._is_paused():
             return True
         is_balanced = True
+        self._is_retry_topic_missing = False
         taken: set[MessageQueue] = set()
         given_up: set[MessageQueue] = set()
         topics = set(self._topics())
@@ -121,8 +132,10 @@ class Assignments:
             try:
                 share = await self._share_of(topic)
             except TopicNotFound:
-                # A retry topic appears with the group's first failure.
-                is_balanced = is_balanced and topic.startswith(RETRY_PREFIX)
+                if topic.startswith(RETRY_PREFIX):
+                    self._is_retry_topic_missing = True
+                else:
+                    is_balanced = False
                 continue
             except (ClientError, RemotingError) as error:
                 log.warning("share_unknown topic=%s reason=%s", topic, error)

@@ -175,7 +175,6 @@ class Batching:
             batch.topic,
             elements,
             message_ids,
-            self._keys.next(),
             is_store_awaited=batch.is_store_awaited,
         )
         first = self._prepared(batch, batch.entries[0]).message

@@ -375,7 +375,6 @@ class Producer(AtHand, Life):
                 topic,
                 elements,
                 message_ids,
-                keys.next(),
                 is_store_awaited=first.is_store_awaited,
             )
             async with self._place(deadline):

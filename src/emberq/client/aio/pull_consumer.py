@@ -201,11 +201,11 @@ class PullConsumer(AtHand, Life):
         self._check_open()
         if self._assigned is None and self._subscriptions:
             raise ConfigError("topics are subscribed: subscribe and assign exclude each other")
-        wanted = {self._wrapped(queue) for queue in queues}
+        # First of all: nothing of these topics is to be shared out meanwhile.
+        wanted = self._assigned = {self._wrapped(queue) for queue in queues}
         for topic in {queue.topic for queue in queues}:
             self._note_subscription(topic, tags, None)
             await self.client.subscribe_queues(self.client.wrap(topic))
-        self._assigned = wanted
         await self.client.heartbeats.beat(is_whole=True)
         for queue in self._works.keys() - wanted:
             await self.give_up(queue)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from emberq.client.aio.client import Client
 from emberq.client.broker_failures import broker_failure
@@ -73,6 +74,8 @@ class QueueWork:
     ) -> None:
         """`is_subscription_sent`: with every pull, for groups that heartbeats do not describe."""
         self.queue = queue
+        # As users know it, without a namespace.
+        self._shown_queue = replace(queue, topic=client.unwrap(queue.topic))
         self.messages: ProcessQueue[ReceivedMessage] = ProcessQueue()
         self.next_offset = offset
         self.pulled_at = time.monotonic()
@@ -224,7 +227,7 @@ class QueueWork:
     def _take(self, answer: Command, subscription: Subscription) -> None:
         header = _response(answer)
         try:
-            found = received_messages(answer.body, self.queue)
+            found = received_messages(answer.body, self._shown_queue)
         except RecordError as error:
             # The same bytes would come again for ever; the broker's log keeps them.
             log.error("messages_unreadable queue=%s reason=%s", self.queue, error)  # noqa: TRY400
@@ -233,6 +236,9 @@ class QueueWork:
         messages = wanted(found, subscription)
         for message in messages:
             message.min_offset, message.max_offset = header.min_offset, header.max_offset
+        if self._client.namespace:
+            for message in messages:
+                message.topic = self._client.unwrap(message.topic)
         self._move_on(header)
         self._outcome = ("found", len(messages))
         fresh = self.messages.add(messages)

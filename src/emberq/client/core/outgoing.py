@@ -261,12 +261,15 @@ def outgoing_batch(
     topic: str,
     elements: Iterable[bytes],
     message_ids: Iterable[str],
-    batch_id: str,
     *,
     is_store_awaited: bool,
 ) -> Outgoing:
-    """One request for several messages; the result names all of their ids."""
+    """One request for several messages; the result names all of their ids.
+
+    The batch has no id of its own: 4.9 brokers append its properties to those of every message, and
+    all would have the same one.
+    """
     wait = _STORE_AWAITED if is_store_awaited else _STORE_NOT_AWAITED
-    properties = f"{_ID_BEGIN}{batch_id}{wait}"
+    properties = wait.removeprefix(VALUE_END)
     ids = ",".join(message_ids)
     return Outgoing(topic, b"".join(elements), properties, ids, 0, 0, is_batch=True)

@@ -131,10 +131,10 @@ def test_a_batch_is_cut_where_it_would_not_fit() -> None:
 
     assert [[each for _, each in piece] for piece in pieces] == [["ID0", "ID1"], ["ID2", "ID3"]]
     elements, message_ids = zip(*pieces[0], strict=True)
-    ready = outgoing_batch("orders", elements, message_ids, "BATCH", is_store_awaited=False)
+    ready = outgoing_batch("orders", elements, message_ids, is_store_awaited=False)
     assert [bytes(element.body[:1]) for element in iter_batch(ready.body)] == [b"A", b"B"]
     assert ready.message_id == "ID0,ID1"
-    assert parse_properties(ready.properties) == {"UNIQ_KEY": "BATCH", "WAIT": "false"}
+    assert parse_properties(ready.properties) == {"WAIT": "false"}
 
 
 def test_plain_messages_are_encoded_together_as_one_by_one() -> None:

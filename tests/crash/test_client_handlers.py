@@ -14,6 +14,7 @@ import emberq
 from emberq.aio import Client, ClientSettings, Producer, PullConsumer, PushConsumer, ReceivedMessage
 from emberq.testing.embedded import EmbeddedCluster, cluster_on_this_loop, embedded_cluster
 from emberq.testing.faulty_proxy import Towards
+from tests.support import consuming_member
 from tests.support.leaks import no_thread_left, nothing_left
 from tests.support.proxied_cluster import QUICK_LEVELS, ProxiedCluster, proxied_cluster
 from tests.support.traffic import Received, collector, flows, traffic
@@ -22,7 +23,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.crash
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
-MEMBER = Path(__file__).with_name("consuming_member.py")
+MEMBER = Path(consuming_member.__file__)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.client_behaviour.server import Server
 from tests.interop.harness.artifacts import (
     LINES,
     ArtifactsUnavailable,
@@ -15,6 +16,7 @@ from tests.interop.harness.artifacts import (
     missing_tools,
     server_jars,
 )
+from tests.interop.harness.behaving import start_behaving_server
 from tests.interop.harness.cluster import Cluster, start_cluster
 from tests.interop.harness.foreign_programs import missing_tool
 from tests.interop.harness.processes import running_processes
@@ -138,6 +140,26 @@ def tool_sites(
     try:
         yield start_sites(home)
     finally:
+        stop_everything(home)
+
+
+@pytest.fixture(scope="module")
+def behaving(
+    official_artifacts: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Line | None], Server]]:
+    """A server of a line, or of ours, when it is asked for; the one before ends then."""
+    running: dict[Line | None, tuple[Server, Path]] = {}
+
+    def start(line: Line | None) -> Server:
+        for other in set(running) - {line}:  # two cores are few
+            stop_everything(running.pop(other)[1])
+        if line not in running:
+            home = tmp_path_factory.mktemp("behaving-")
+            running[line] = start_behaving_server(line, home), home
+        return running[line][0]
+
+    yield start
+    for _, home in running.values():
         stop_everything(home)
 
 

@@ -24,6 +24,7 @@ SCENARIO_CLASSES = (
     *("ScenarioShell", "Clients", "SendScenarios", "PushScenarios", "PullScenarios"),
     *("RetryScenarios", "TimedScenarios", "LoadScenario"),
 )
+CLIENT_CLASSES = ("Producer", "PushConsumer", "StoreShell", "Mixed")
 EMPTY_LOGBACK = '<configuration><root level="OFF"/></configuration>\n'
 
 
@@ -54,7 +55,10 @@ def prepare_home(home: Path) -> None:
 def client_class_path(line: Line) -> list[Path]:
     """Our producers and consumers with the line's client."""
     jars = client_jars(line)
-    return [_compiled(line, "client", jars, ("Producer", "PushConsumer", "StoreShell")), jars]
+    return [
+        _compiled(line, "client", jars, ("Producer", "PushConsumer", "StoreShell", "Mixed")),
+        jars,
+    ]
 
 
 def scenario_class_path(line: Line) -> list[Path]:

@@ -14,8 +14,8 @@ from emberq.store.timers.unit_log import TimerLog, UnitReader
 from emberq.store.timers.units import DELETES, NO_POSITION, UNIT_SIZE
 from emberq.store.timers.wheel import EMPTY, Slot, TimerWheel
 
-# Official brokers may be a few units behind with their wheel when they write the check file.
-REPLAYED_BEFORE_BYTES = 65_536 * UNIT_SIZE
+# Official brokers may be a unit or two behind with their wheel when they write the check file.
+REPLAYED_BEFORE_BYTES = 1_024 * UNIT_SIZE
 # Units of old slots may be deleted: so many are tried until one is found.
 SLOTS_COMPARED_MAX = 1_000
 
@@ -50,14 +50,22 @@ def recover_timers(
     else:
         start = _replay_start(log, max(first, check.log_position - REPLAYED_BEFORE_BYTES))
     enqueued, last_log_offset = _replay(log, wheel, start, check, log_end)
-    slots = dict(wheel.slots_from(check.read_time_ms))
-    lost = {time_ms: slot for time_ms, slot in slots.items() if slot.last >= log.end}
+    lost = {
+        time_ms: slot
+        for time_ms, slot in wheel.slots_from(check.read_time_ms)
+        if slot.last >= log.end
+    }
     if lost:
         _rebuild(log, wheel, lost, first)
-        slots = dict(wheel.slots_from(check.read_time_ms))
+    waiting_count = 0
+    times_ms: list[int] = []
+    for time_ms, slot in wheel.slots_from(check.read_time_ms):
+        waiting_count += slot.number
+        times_ms.append(time_ms)
+    times_ms.sort()
     return RecoveredTimers(
-        waiting_count=sum(slot.number for slot in slots.values()),
-        slot_times_ms=sorted(slots),
+        waiting_count=waiting_count,
+        slot_times_ms=times_ms,
         enqueued=frozenset(enqueued),
         last_log_offset=last_log_offset,
     )

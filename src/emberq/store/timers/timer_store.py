@@ -203,10 +203,11 @@ class TimerStore:
     def _append(self, slot_ms: int, due_ms: int, waiting: Waiting) -> None:
         log_offset, size, flags, written_at_ms, topic_hash = waiting
         count = -1 if flags & DELETES else 1
+        first, last, number = self.wheel.slot(slot_ms)
         position = self._log.append(
             UNIT.pack(
                 UNIT_SIZE,
-                self.wheel.slot(slot_ms).last,
+                last,
                 flags,
                 written_at_ms,
                 slot_ms - written_at_ms,
@@ -216,7 +217,8 @@ class TimerStore:
                 due_ms,
             )
         )
-        self.wheel.add(slot_ms, position, count)
+        first = position if first == NO_POSITION else first
+        self.wheel.put(slot_ms, Slot(first, position, number + count))
         self.waiting_count += count
 
     def leave(self, slot_ms: int) -> None:

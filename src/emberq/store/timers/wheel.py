@@ -48,6 +48,8 @@ class TimerWheel:
         self.size_bytes = len(buffer)
         self._slot_count = len(buffer) // SLOT_SIZE
         self.precision_ms = precision_ms
+        # Pages that may hold slots; to look through all of them would take a tenth of a second.
+        self._used_pages: set[int] = set()
         self._changed_pages: set[int] = set()
 
     def slot(self, time_ms: int) -> Slot:
@@ -61,7 +63,9 @@ class TimerWheel:
         tick = time_ms // self.precision_ms
         at = tick % self._slot_count * SLOT_SIZE
         SLOT.pack_into(self._buffer, at, tick, slot.first, slot.last, slot.number, 0)
-        self._changed_pages.add(at // PAGE_SIZE_BYTES)
+        page = at // PAGE_SIZE_BYTES
+        self._changed_pages.add(page)
+        self._used_pages.add(page)
 
     def add(self, time_ms: int, position: int, count: int = 1) -> None:
         """The unit at a position of the timer log is the slot's newest."""
@@ -79,11 +83,8 @@ class TimerWheel:
     def slots_from(self, start_ms: int) -> Iterator[tuple[int, Slot]]:
         """Every slot with units from a time on, in no order, however long ago that is."""
         start = start_ms // self.precision_ms
-        for page in range(0, self.size_bytes, PAGE_SIZE_BYTES):
-            content = self._buffer[page : page + PAGE_SIZE_BYTES]
-            if content == _EMPTY_PAGE:
-                continue
-            for tick, first, last, count, _ in SLOT.iter_unpack(content):
+        for page in self._used_pages:
+            for tick, first, last, count, _ in SLOT.iter_unpack(self._page(page)):
                 if tick >= start and tick > 0 and last != NO_POSITION:
                     yield tick * self.precision_ms, Slot(first, last, count)
 
@@ -92,11 +93,10 @@ class TimerWheel:
     def take_changes(self) -> list[tuple[int, bytes]]:
         """Positions and bytes that its file does not have since the last call."""
         pages, self._changed_pages = self._changed_pages, set()
-        size = PAGE_SIZE_BYTES
-        return [
-            (page * size, bytes(self._buffer[page * size : (page + 1) * size]))
-            for page in sorted(pages)
-        ]
+        return [(page * PAGE_SIZE_BYTES, bytes(self._page(page))) for page in sorted(pages)]
+
+    def _page(self, page: int) -> memoryview:
+        return self._buffer[page * PAGE_SIZE_BYTES : (page + 1) * PAGE_SIZE_BYTES]
 
     def take_back(self, changes: Iterable[tuple[int, bytes]]) -> None:
         """Those were not written after all."""
@@ -105,14 +105,15 @@ class TimerWheel:
     def fill(self, at: int, content: bytes) -> None:
         """What its file holds."""
         self._buffer[at : at + len(content)] = content
+        end = at + len(content)
+        self._used_pages.update(range(at // PAGE_SIZE_BYTES, -(-end // PAGE_SIZE_BYTES)))
 
     def clear(self) -> None:
         """Forget everything; the file will be overwritten where it holds something."""
-        for page in range(0, self.size_bytes, PAGE_SIZE_BYTES):
-            content = self._buffer[page : page + PAGE_SIZE_BYTES]
-            if content != _EMPTY_PAGE:
-                content[:] = _EMPTY_PAGE
-                self._changed_pages.add(page // PAGE_SIZE_BYTES)
+        for page in self._used_pages:
+            self._page(page)[:] = _EMPTY_PAGE
+        self._changed_pages |= self._used_pages
+        self._used_pages = set()
 
 
 _EMPTY_PAGE = bytes(PAGE_SIZE_BYTES)

@@ -61,6 +61,7 @@ class TopicLogHandler(logging.Handler):
         self._buffer_max = buffer_max
         self._flush_timeout_s = flush_timeout
         self._is_closed = False
+        self._producer()  # what cannot be used should be known now, not in a thread later
         self._sending = LogSending(self._producer, buffer_max)
 
     @property

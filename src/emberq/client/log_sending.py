@@ -121,6 +121,10 @@ class LogSending:
                 self._is_failing = True
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MAX_S)
+            except Exception:  # never stop silently: what comes later may be fine
+                self.dropped += count
+                log.exception("log_records_broken count=%d", count)
+                break
             else:
                 break
         if self._is_failing:

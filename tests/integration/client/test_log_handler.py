@@ -5,12 +5,13 @@ import logging.config
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from emberq import PullConsumer, TopicLogHandler
+from emberq import Message, PullConsumer, TopicLogHandler
+from emberq.aio import Producer
 from emberq.client import log_sending
 from emberq.errors import ConfigError, MessageRefused
 from emberq.testing.embedded import EmbeddedCluster, embedded_cluster
@@ -127,6 +128,33 @@ def test_records_wait_for_a_broker_that_comes_back(
             handler.close()
 
 
+def test_what_should_never_happen_stops_nothing(
+    running: EmbeddedCluster,
+    logger: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    send_batch = Producer.send_batch
+    failures = [RuntimeError("a mistake of ours")]
+
+    async def failing_once(self: Producer, messages: Iterable[Message]) -> object:
+        if failures:
+            raise failures.pop()
+        return await send_batch(self, messages)
+
+    monkeypatch.setattr(Producer, "send_batch", failing_once)
+    handler = TopicLogHandler("logs-broken", name_server=running.name_server, flush_timeout=15)
+    logger.addHandler(handler)
+    logger.info("lost")
+    handler.flush()
+    logger.info("sent")
+    handler.flush()
+
+    assert handler.dropped == 1
+    assert "log_records_broken count=1" in caplog.text
+    assert [text for *_, text in sent(running.name_server, "logs-broken", 1)] == ["sent"]
+
+
 def test_the_root_logger_may_have_it_and_emberq_is_left_out(running: EmbeddedCluster) -> None:
     root = logging.getLogger()
     before = root.level
@@ -178,5 +206,7 @@ def test_mistakes_are_named() -> None:
         TopicLogHandler("no topic")
     with pytest.raises(ConfigError, match="at least 1"):
         TopicLogHandler("logs", buffer_max=0)
+    with pytest.raises(ConfigError, match="expected host:port"):
+        TopicLogHandler("logs", name_server="localhost")
     with pytest.raises(ConfigError, match="not both"):
         TopicLogHandler("logs", name_server=UNUSED, url="rocketmq://127.0.0.1:1")

@@ -16,6 +16,8 @@ from benchmarks.client.figures import Figures, Start, judge, row_from
 from benchmarks.client.programs import Outcome, Running
 from benchmarks.client.rows import CONSUMED_COUNT, ON_KAFKA, SIZES, WAYS, Program, Way
 from emberq.aio import Message, Producer
+from emberq.errors import TopicNotFound
+from emberq.model.system_topics import DEFAULT_TOPIC
 from tests.interop.harness.artifacts import ArtifactsUnavailable
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -167,6 +169,7 @@ def _first_sends(program: Program, address: str) -> Start:
 
 async def _fill(name_server: str, sizes: list[int]) -> None:
     async with Producer("bench-fill", name_server=name_server) as producer:
+        await _registered(producer)
         for size in sizes:
             await producer.create_topic(_produced(size), queues=servers.PARTITIONS)
             await producer.create_topic(_consumed(size), queues=servers.PARTITIONS)
@@ -174,6 +177,20 @@ async def _fill(name_server: str, sizes: list[int]) -> None:
             messages = [Message(_consumed(size), bytes(size))] * FILL_COUNT
             for _ in range(0, CONSUMED_COUNT, FILL_COUNT * FILL_AT_ONCE):
                 await asyncio.gather(*(producer.send_batch(messages) for _ in range(FILL_AT_ONCE)))
+
+
+async def _registered(producer: Producer) -> None:
+    """A broker takes messages a moment before the name server has heard of it."""
+    deadline = time.monotonic() + servers.START_TIMEOUT_S
+    while True:
+        try:
+            await producer.queues(DEFAULT_TOPIC)
+        except TopicNotFound:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(servers.POLL_S)
+        else:
+            return
 
 
 def _fill_kafka(address: str, sizes: list[int]) -> None:

@@ -168,6 +168,12 @@ def test_index_entries_and_slots_are_equal(
     assert slots[0] == slots[1]
 
 
+@given(st.sampled_from([4, 8, 20]).flatmap(lambda size: st.binary(min_size=size, max_size=size)),
+       st.lists(st.integers(0, (1 << 64) - 1), max_size=40).map(tuple))  # fmt: skip
+def test_message_ids_are_equal(host: bytes, log_offsets: tuple[int, ...]) -> None:
+    both("joined_ids", host, log_offsets)
+
+
 @given(
     st.lists(
         st.tuples(

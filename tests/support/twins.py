@@ -10,6 +10,7 @@ from emberq.kernel import (
     index_entries,
     key_collector,
     key_hashes,
+    message_ids,
     queue_entries,
     record_keys,
     run_check,
@@ -34,6 +35,7 @@ PURE: Any = SimpleNamespace(
     hash_record_keys=record_keys.hash_record_keys,
     index_hashes=key_hashes.index_hashes,
     indexed_properties=scan.indexed_properties,
+    joined_ids=message_ids.joined_ids,
     scan_records=scan.scan_records,
 )
 COMPILED: Any = _compiled

@@ -24,6 +24,7 @@ __all__ = [
     "hash_record_keys",
     "index_hashes",
     "indexed_properties",
+    "joined_ids",
     "scan_records",
     "tag_index_hash",
 ]
@@ -31,7 +32,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 5
+INTERFACE = 6
 
 
 def _chosen() -> str:
@@ -54,6 +55,7 @@ if TWIN == PURE:
     from emberq.kernel.index_entries import chain_entries
     from emberq.kernel.key_collector import KeyCollector
     from emberq.kernel.key_hashes import hash_into, index_hashes
+    from emberq.kernel.message_ids import joined_ids
     from emberq.kernel.queue_entries import choose_entries, choose_ranges
     from emberq.kernel.record_keys import hash_record_keys
     from emberq.kernel.run_check import are_records_of
@@ -72,5 +74,6 @@ else:
         hash_record_keys,
         index_hashes,
         indexed_properties,
+        joined_ids,
         scan_records,
     )

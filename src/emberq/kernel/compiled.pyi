@@ -5,6 +5,7 @@ from emberq.kernel.index_entries import chain_entries as chain_entries
 from emberq.kernel.key_collector import KeyCollector as KeyCollector
 from emberq.kernel.key_hashes import hash_into as hash_into
 from emberq.kernel.key_hashes import index_hashes as index_hashes
+from emberq.kernel.message_ids import joined_ids as joined_ids
 from emberq.kernel.queue_entries import choose_entries as choose_entries
 from emberq.kernel.queue_entries import choose_ranges as choose_ranges
 from emberq.kernel.record_keys import hash_record_keys as hash_record_keys

@@ -71,6 +71,13 @@ cdef extern from *:
         return c ^ 0xFFFFFFFFu;
     }
 
+    /* A slot of the index is somewhere in 20 MB: ask for all of them before the first is used. */
+    #if defined(__GNUC__)
+    #define EMBERQ_FETCH(address) __builtin_prefetch((address), 1)
+    #else
+    #define EMBERQ_FETCH(address) ((void)0)
+    #endif
+
     static void emberq_put16(uint8_t *p, uint16_t v) { p[0] = v >> 8; p[1] = v; }
     static void emberq_put32(uint8_t *p, uint32_t v) {
         p[0] = v >> 24; p[1] = v >> 16; p[2] = v >> 8; p[3] = v;
@@ -100,6 +107,7 @@ cdef extern from *:
     const int32_t INDEX_ENTRY_SIZE "EMBERQ_INDEX_ENTRY_SIZE"
     const int32_t FILLER_RECORD_SIZE "EMBERQ_FILLER_RECORD_SIZE"
     void emberq_crc_prepare() noexcept nogil
+    void emberq_fetch "EMBERQ_FETCH"(const void *address) noexcept nogil
     uint32_t emberq_crc(const uint8_t *p, size_t size) noexcept nogil
     void emberq_put16(uint8_t *p, uint16_t v) noexcept nogil
     void emberq_put32(uint8_t *p, uint32_t v) noexcept nogil
@@ -111,12 +119,13 @@ cdef extern from *:
 cdef extern from "Python.h":
     int PyUnicode_KIND(object text)
     void *PyUnicode_DATA(object text)
+    object PyUnicode_New(Py_ssize_t size, uint32_t point_max)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     uint32_t PyUnicode_READ(int kind, void *data, Py_ssize_t index)
 
 emberq_crc_prepare()
 
-INTERFACE = 5  # as in `emberq.kernel`
+INTERFACE = 6  # as in `emberq.kernel`
 
 
 # Records
@@ -569,6 +578,9 @@ def chain_entries(
     try:
         values = <int32_t *>buffer.buf
         slot_count = buffer.len // 4
+        for hash_object in hashes:
+            key_hash = hash_object
+            emberq_fetch(values + key_hash % slot_count)
         for hash_object, log_offset, second in zip(hashes, log_offsets, seconds, strict=True):
             key_hash = hash_object
             slot = key_hash % slot_count
@@ -584,6 +596,40 @@ def chain_entries(
     finally:
         PyBuffer_Release(&buffer)
     return entries, fresh
+
+
+# Message ids
+
+cdef uint8_t *_put_hex(uint8_t *at, const uint8_t *start, Py_ssize_t size) noexcept:
+    cdef const char *digits = "0123456789ABCDEF"
+    cdef Py_ssize_t index
+    for index in range(size):
+        at[0] = digits[start[index] >> 4]
+        at[1] = digits[start[index] & 15]
+        at += 2
+    return at
+
+
+def joined_ids(bytes host not None, object log_offsets):
+    cdef Py_ssize_t host_size = PyBytes_GET_SIZE(host)
+    cdef const uint8_t *host_start = <const uint8_t *>PyBytes_AS_STRING(host)
+    cdef Py_ssize_t count = len(log_offsets), index
+    cdef uint8_t packed[8]
+    cdef uint8_t *at
+    cdef uint64_t offset
+    cdef object ids
+    if count == 0:
+        return ""
+    ids = PyUnicode_New(count * (2 * (host_size + 8) + 1) - 1, 127)
+    at = <uint8_t *>PyUnicode_DATA(ids)
+    for index in range(count):
+        offset = log_offsets[index]
+        if index:
+            at[0] = 44  # a comma
+            at += 1
+        emberq_put64(packed, offset)
+        at = _put_hex(_put_hex(at, host_start, host_size), packed, 8)
+    return ids
 
 
 # Queue entries

@@ -2,6 +2,7 @@
 
 from struct import Struct as Layout
 
+from emberq.kernel import joined_ids
 from emberq.protocol.command import LANGUAGE, Command, HeaderEncoding, answer
 from emberq.protocol.frame import encode_frame
 from emberq.protocol.versions import CURRENT
@@ -63,7 +64,7 @@ class SendAnswers:
         unique_key: str | None,
     ) -> bytes:
         """The answer to a batch: the ids of all its messages."""
-        ids = self._joined_ids(log_offsets)
+        ids = joined_ids(self._packed_host, log_offsets)
         if self._is_plain and request.encoding is _JSON and unique_key is None:
             header = (
                 f'{{"code":{code},"extFields":{{"queueId":"{queue_id}","msgId":"{ids}'
@@ -72,12 +73,6 @@ class SendAnswers:
             size = len(header)
             return _PREFIX.pack(4 + size, size) + header
         return self._generic(request, code, queue_id, queue_offset, ids, unique_key)
-
-    def _joined_ids(self, log_offsets: tuple[int, ...]) -> str:
-        host = self._packed_host
-        size = len(host) + 8
-        packed = b"".join([host + offset.to_bytes(8, "big") for offset in log_offsets])
-        return packed.hex(",", size).upper()
 
     def _generic(
         self,

@@ -5,7 +5,6 @@ of C syncs again and again while messages arrive, and wakes the loop through a d
 only, and only where `sync_thread` was compiled; elsewhere the flusher does it.
 """
 
-import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -100,6 +99,8 @@ class DirectSync:
         os.close(self._event)
 
     def _heard(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             os.eventfd_read(self._event)
+        except BlockingIOError:
+            return
         self._on_outcome()

@@ -32,6 +32,9 @@ FEW_ENTRIES_MAX = 400
 SMALL_WRITES_MIN = 32
 SMALL_WRITES_ROUNDS = 30
 
+# Within a long burst a sync that ends soon should find what came meanwhile.
+ASK_EVERY_S = 30e-6
+
 # What goes away by itself or by an administrator's hand.
 _WANTS_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
@@ -53,6 +56,7 @@ class Durability:
         watcher: DescriptorWatcher | None = None,
     ) -> None:
         self._config = config
+        self._wait_max_s = config.sync_flush_timeout / 1000
         self._disk = disk
         self._log = commit_log
         self._files = files
@@ -64,11 +68,12 @@ class Durability:
         self._watcher = watcher
         self._flusher: Flusher | None = None
         self._waiters = FlushWaiters()
-        # The burst of messages whose sync is not asked for yet: where it ends, and from when on
-        # it is worth a sync before it ends.
-        self._burst_end = self._burst_count = 0
-        self._burst_early_at = 0.0
-        self._is_request_scheduled = False
+        # Messages of this turn of the loop whose sync is not asked for yet, and when to ask.
+        self._unasked_end = self._unasked_count = 0
+        self._ask_at = 0.0
+        self._is_in_burst = False
+        self._burst_began_at, self._burst_count = 0.0, 0
+        self._asks_at_once = False
         self._checkpoint = Checkpoint()
         self._is_nobody_waiting = True  # for a sync: the store is being opened or closed
         self._side_lock = threading.Lock()  # the flusher's and close's work on queues and index
@@ -77,6 +82,7 @@ class Durability:
 
     def follow(self, config: StoreConfig) -> None:
         self._config = config
+        self._wait_max_s = config.sync_flush_timeout / 1000
 
     # Opening and closing
 
@@ -139,33 +145,42 @@ class Durability:
 
     def when_durable(self, offset: int, done: Callable[[PutStatus], None]) -> None:
         """Call `done` when the log is synced up to `offset`, or will not be in time."""
-        if self._flusher is not None and self._flusher.flushed_offset >= offset:
+        flusher = self._flusher
+        if flusher is not None and flusher.flushed_offset >= offset:
             done(PutStatus.PUT_OK)
             return
-        if self._flusher is None or self._admission.failure:
+        if flusher is None or self._admission.failure:
             done(PutStatus.SERVICE_NOT_AVAILABLE)
             return
         now = time.monotonic()
-        self._waiters.add(offset, now + self._config.sync_flush_timeout / 1000, done)
-        if self._burst_end == 0:
-            self._burst_early_at = now + self._flusher.early_after_s
-        self._burst_end = offset
-        self._burst_count += 1
-        if self._schedule is None or now >= self._burst_early_at:
-            self._want_burst()
-        elif not self._is_request_scheduled:
-            self._is_request_scheduled = True
+        self._waiters.add(offset, now + self._wait_max_s, done)
+        self._unasked_end = offset
+        self._unasked_count += 1
+        if self._schedule is None:
+            self._ask()
+            return
+        if not self._is_in_burst:
+            self._is_in_burst = True
             self._schedule(self._end_burst)
+            self._burst_began_at, self._burst_count = now, 0
+            self._ask_at = now if self._asks_at_once else now + flusher.mean_sync_s
+        self._burst_count += 1
+        if now >= self._ask_at:
+            self._ask()
+            self._ask_at = now + ASK_EVERY_S
 
     def _end_burst(self) -> None:
-        """The turn of the loop ends: its messages share a sync."""
-        self._is_request_scheduled = False
-        if self._burst_end:
-            self._want_burst()
+        """The turn of the loop ends: messages that are not asked for yet share a sync."""
+        self._is_in_burst = False
+        if self._unasked_count:
+            self._ask()
+        if self._flusher is not None:
+            lasted_s = time.monotonic() - self._burst_began_at
+            self._asks_at_once = self._burst_count == 1 or lasted_s >= self._flusher.mean_sync_s
 
-    def _want_burst(self) -> None:
-        end, count = self._burst_end, self._burst_count
-        self._burst_end = self._burst_count = 0
+    def _ask(self) -> None:
+        end, count = self._unasked_end, self._unasked_count
+        self._unasked_count = 0
         if self._flusher is not None:
             self._flusher.want(end, count)
 
@@ -221,6 +236,7 @@ class Durability:
 
     def cut_back(self, offset: int) -> None:
         """The log is about to be cut: what follows `offset` from now on is not durable."""
+        self._unasked_end = min(self._unasked_end, offset)
         if self._flusher is not None:
             self._flusher.cut_back(offset)
 

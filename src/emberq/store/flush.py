@@ -93,12 +93,10 @@ class Flusher:
         self._thread.start()
 
     @property
-    def early_after_s(self) -> float:
-        """After how long a burst of messages is worth a sync of its own, before it ends.
+    def mean_sync_s(self) -> float:
+        """How long a sync takes that may begin while messages are being put; else infinite.
 
-        As long as a sync takes: then appending the next ones hides it. A sync that takes longer
-        than the whole burst is better shared by all of it, and Python's own thread could not
-        begin before the burst ends anyway.
+        Python's own thread could not begin before a burst of messages ends.
         """
         return math.inf if self._direct is None else self._direct.mean_s()
 

@@ -30,8 +30,10 @@ cdef extern from *:
         int64_t cuts;
         int64_t mean_ns; /* of the last few syncs */
         int64_t waiting; /* messages that the next sync is for */
-        int64_t expected; /* so many may soon wait: those whose writers were just released too */
-        int64_t expected_until_ns;
+        int64_t released; /* messages of the sync before */
+        int64_t released_at_ns; /* 0: their writers have come back */
+        int64_t returned; /* messages since then */
+        int64_t return_ns; /* how long the last few groups took to come back */
         int failure; /* the first error, for ever */
         int is_idle;
         int is_stopped;
@@ -68,17 +70,23 @@ cdef extern from *:
         return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
     }
 
-    /* Writers that wait for their last message put the next when it is durable. Without a little
-       patience they would fall into two groups that wait for each other's syncs for ever. */
-    #define EMBERQ_PATIENCE 4 /* a quarter of a sync */
+    /* Writers that wait for their last message put the next when it is durable. Where they come
+       back sooner than a sync takes, it pays to wait for them: all share the next one. Otherwise
+       they are better off as two groups, one being synced while the other puts its messages. */
     #define EMBERQ_PATIENCE_MIN_NS 50000 /* shorter waits are not kept by the system */
 
+    static void emberq_note_return(emberq_syncer *self, int64_t took_ns) {
+        self->return_ns += (took_ns - self->return_ns) / 4;
+        self->released_at_ns = 0;
+    }
+
     static int emberq_wait_for_others(emberq_syncer *self) {
-        int64_t now_ns = emberq_now_ns();
-        if (self->expected_until_ns - now_ns < EMBERQ_PATIENCE_MIN_NS) return 0;
+        if (!self->released_at_ns || self->return_ns >= self->mean_ns) return 0;
+        int64_t until_ns = self->released_at_ns + self->return_ns * 3 / 2;
+        if (until_ns - emberq_now_ns() < EMBERQ_PATIENCE_MIN_NS) return 0;
         struct timespec until;
-        until.tv_sec = self->expected_until_ns / 1000000000;
-        until.tv_nsec = self->expected_until_ns % 1000000000;
+        until.tv_sec = until_ns / 1000000000;
+        until.tv_nsec = until_ns % 1000000000;
         self->is_idle = 1;
         pthread_cond_timedwait(&self->changed, &self->mutex, &until);
         self->is_idle = 0;
@@ -96,7 +104,7 @@ cdef extern from *:
                 self->is_idle = 0;
                 continue;
             }
-            if (self->waiting < self->expected && emberq_wait_for_others(self)) continue;
+            if (emberq_wait_for_others(self)) continue;
             int64_t target = self->wanted, cuts = self->cuts, group = self->waiting;
             int descriptor = self->descriptor;
             self->waiting = 0;
@@ -106,8 +114,14 @@ cdef extern from *:
             int64_t ended_ns = emberq_now_ns();
             pthread_mutex_lock(&self->mutex);
             self->mean_ns += (ended_ns - began_ns - self->mean_ns) / 8;
-            self->expected = self->waiting + group;
-            self->expected_until_ns = ended_ns + self->mean_ns / EMBERQ_PATIENCE;
+            if (self->released_at_ns) { /* not all are back: as if the rest came at the same pace */
+                int64_t returned = self->returned ? self->returned : 1;
+                int64_t took_ns = ended_ns - self->released_at_ns;
+                emberq_note_return(self, took_ns * self->released / returned);
+            }
+            self->released = group;
+            self->released_at_ns = group ? ended_ns : 0;
+            self->returned = 0;
             if (!failure && cuts == self->cuts && target > self->synced) self->synced = target;
             if (write(self->event_descriptor, &one, sizeof one) < 0) { /* told already */ }
         }
@@ -154,6 +168,9 @@ cdef extern from *:
             self->descriptor = descriptor;
             if (offset > self->wanted) self->wanted = offset;
             self->waiting += count;
+            self->returned += count;
+            if (self->released_at_ns && self->returned >= self->released)
+                emberq_note_return(self, emberq_now_ns() - self->released_at_ns);
             if (self->is_idle) pthread_cond_signal(&self->changed);
         }
         pthread_mutex_unlock(&self->mutex);

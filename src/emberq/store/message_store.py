@@ -23,6 +23,7 @@ from emberq.store.dispatch import Dispatched, Dispatcher
 from emberq.store.durability import Durability
 from emberq.store.key_index import KeyIndex
 from emberq.store.key_query import IndexType, KeyQuery, find_by_key
+from emberq.store.log_ground import LogGround, compiled_pages
 from emberq.store.log_scan import LogScan
 from emberq.store.lookup import Boundary, Lookup
 from emberq.store.memory import physical_memory_bytes
@@ -115,6 +116,11 @@ class MessageStore:
             schedule_from_thread,
             watcher,
         )
+        pages = compiled_pages()
+        self._ground: LogGround | None = None
+        if pages is not None:
+            self._ground = LogGround(self.log, pages, is_sync_flush=config.is_sync_flush)
+            self._turn.on_log_grown(self._ground.reach)
         self._space = DiskSpace(config, self._disk, self._admission)
         self._cleaner = Cleaner(
             config,
@@ -189,6 +195,8 @@ class MessageStore:
         except BaseException:
             self._release()
             raise
+        if self._ground is not None:
+            self._ground.start()
         self._admission.open()
         self._cleaner.start()
         return recovered
@@ -202,6 +210,8 @@ class MessageStore:
         self.dispatch_now()
         self._admission.fail("the store is closed")
         self._cleaner.stop()
+        if self._ground is not None:
+            self._ground.stop()
         try:
             if self.durability.is_started:
                 self.durability.stop()

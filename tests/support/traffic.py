@@ -15,6 +15,8 @@ from tests.support.waiting import until
 KEYS = 4
 PAUSE_S = 0.005
 PAUSE_AFTER_FAILURE_S = 0.05
+# A recovery is a chain of timeouts and attempts, and a busy machine makes each of them longer.
+RECOVERY_MAX_S = 60.0
 
 
 class Sender:
@@ -108,13 +110,13 @@ async def traffic(producer: Producer, topic: str, *receivers: Received) -> Async
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
     for received in receivers:
-        await until(lambda: not received.missing(sender))  # noqa: B023 - asked now
+        await until(lambda: not received.missing(sender), RECOVERY_MAX_S)  # noqa: B023 - asked now
 
 
 async def flows(sender: Sender, *receivers: Received, messages: int = 40) -> None:
     """Wait until messages are acknowledged and received again."""
     goal = sender.count + messages
-    await until(lambda: sender.count >= goal)
+    await until(lambda: sender.count >= goal, RECOVERY_MAX_S)
     for received in receivers:
         arrived = received.distinct + messages
-        await until(lambda: received.distinct >= arrived)  # noqa: B023 - asked now
+        await until(lambda: received.distinct >= arrived, RECOVERY_MAX_S)  # noqa: B023 - asked now

@@ -8,9 +8,9 @@ DEADLINE_S = 15.0
 _LOOK_AGAIN_S = 0.001
 
 
-async def until(condition: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Return as soon as `condition()` is true; fail at the deadline."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110 - any expression may be waited for
             await asyncio.sleep(_LOOK_AGAIN_S)
 

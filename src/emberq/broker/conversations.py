@@ -135,6 +135,12 @@ def _add_transactions(broker: BrokerParts, appender: Appender, store_host: Packe
     counts = TransactionCounts(now_ms, file.load())
     interval_s = broker.config().transaction_metric_flush_interval / 1000
     counts.on_change(broker.persistence.add("transactionMetrics", file, counts.table, interval_s))
+
+    def topic_changed(name: str | None) -> None:
+        if name is not None and broker.topics.get(name) is None:
+            counts.forget(name)
+
+    broker.topics.on_change(topic_changed)
     halves = HalfQueue(
         store,
         appender,

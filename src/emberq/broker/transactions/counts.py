@@ -49,10 +49,11 @@ class TransactionCounts:
     def count(self, topic: str) -> int:
         return self._counts.get(topic, 0)
 
-    def keep_only(self, topics: Callable[[str], bool]) -> None:
-        """Forget topics that are gone."""
-        for topic in [topic for topic in self._counts if not topics(topic)]:
-            del self._counts[topic], self._changed_at_ms[topic]
+    def forget(self, topic: str) -> None:
+        """The topic is gone."""
+        if self._counts.pop(topic, None) is not None:
+            del self._changed_at_ms[topic]
+            self._on_change()
 
     def table(self) -> TransactionCountTable:
         self._version = self._version.next(self._now_ms())

@@ -123,6 +123,8 @@ class HalfQueue:
 
     async def load(self) -> None:
         """Read what was ended before this process; nobody may be asked before that is known."""
+        if self._marks.is_loaded:
+            return  # the service that asked for it has begun anew
         offset, marks, count = self._marks.offset, [], 0
         while offset < self._operations_end:
             found = await asyncio.to_thread(

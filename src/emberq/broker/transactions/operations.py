@@ -43,7 +43,7 @@ class OperationMarks:
 
     def __init__(self, offset: int) -> None:
         self.offset = offset  # of the first message that is still needed
-        self._is_loaded = False
+        self.is_loaded = False
         # Behind a message, and the highest place that those up to it name.
         self._marks: deque[tuple[int, int]] = deque()
 
@@ -60,11 +60,11 @@ class OperationMarks:
         for offset, highest_half in earlier:
             self.add(offset, highest_half)
         self._marks += later
-        self._is_loaded = True
+        self.is_loaded = True
 
     def advance(self, base: int) -> int:
         """Forget messages that name only places before `base`; returns the offset to keep from."""
         marks = self._marks
-        while self._is_loaded and marks and marks[0][1] < base:
+        while self.is_loaded and marks and marks[0][1] < base:
             self.offset = marks.popleft()[0]
         return self.offset

@@ -54,3 +54,13 @@ def test_changes_are_told() -> None:
     counts.add("A", 1)
 
     assert told == [1]
+
+
+def test_a_topic_that_is_gone_is_forgotten() -> None:
+    counts = TransactionCounts(Clock())
+    counts.add("A", 1)
+
+    counts.forget("A")
+    counts.forget("never seen")
+
+    assert counts.table().topics == {}

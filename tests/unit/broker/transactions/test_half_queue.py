@@ -220,6 +220,16 @@ async def test_marks_of_both_lines_are_read(broker: Sending) -> None:
     assert again.ledger.end == 4
 
 
+async def test_a_service_that_begins_anew_reads_nothing_twice(broker: Sending) -> None:
+    end(broker.halves, send_half(broker))
+    flush(broker)
+
+    await broker.halves.load()
+    flush(broker)
+
+    assert offsets(broker) == (1, 1)
+
+
 async def test_many_marks_are_read_in_pieces(broker: Sending) -> None:
     for number in range(1_500):
         end(broker.halves, send_half(broker), is_commit=number % 2 == 0)

@@ -35,6 +35,8 @@ class PropertyItems(NamedTuple):
     name_starts: Ints
     name_ends: Ints
     value_ends: Ints
+    name_sizes: Ints
+    name_words: "Words"  # the first eight bytes of each name, or fewer
 
     def map_array(self) -> Any:
         names = self.content.slices(pa.string(), self.name_starts, self.name_ends)
@@ -44,11 +46,11 @@ class PropertyItems(NamedTuple):
     def find(self, name: str) -> tuple[Ints, Any]:
         """Rows that have a property, and its values there; names have up to 16 bytes."""
         wanted = name.encode()
-        items = np.flatnonzero(self.name_ends - self.name_starts == len(wanted))
-        size = min(8, len(wanted))
-        for at in {0, len(wanted) - size}:
-            words = _words(self.content, self.name_starts[items] + at, size)
-            items = items[words == np.uint64(int.from_bytes(wanted[at : at + size], "little"))]
+        word = np.uint64(int.from_bytes(wanted[:8], "little"))
+        items = np.flatnonzero((self.name_words == word) & (self.name_sizes == len(wanted)))
+        if len(wanted) > 8:
+            last = np.uint64(int.from_bytes(wanted[-8:], "little"))
+            items = items[self.content.words(self.name_ends[items] - 8) == last]
         rows = np.searchsorted(self.first_items, items, "right") - 1
         return rows, self.content.slices(
             pa.string(), self.name_ends[items] + 1, self.value_ends[items]
@@ -75,7 +77,9 @@ def split_properties(texts: Any, *, is_checked: bool = False) -> PropertyItems |
         return None
     first_items = np.searchsorted(value_ends, offsets)
     padded = BytesAt(b"".join((raw, _PAD)))
-    items = PropertyItems(padded, first_items, name_starts, name_ends, value_ends)
+    sizes = name_ends - name_starts
+    words = padded.words(name_starts) & _WORD_MASKS[np.minimum(sizes, 8)]
+    items = PropertyItems(padded, first_items, name_starts, name_ends, value_ends, sizes, words)
     return None if not is_checked and _may_repeat_names(items) else items
 
 
@@ -121,13 +125,12 @@ def _alternate(name_starts: Ints, name_ends: Ints, value_ends: Ints) -> bool:
 
 def _may_repeat_names(items: PropertyItems) -> bool:
     """Whether two items of a row share a bucket: then their names may be the same."""
-    sizes = items.name_ends - items.name_starts
+    sizes = items.name_sizes
     if len(sizes) == 0:
         return False
-    short = np.minimum(sizes, 8)
-    words = _words(items.content, items.name_starts, short)
-    words = words ^ (_words(items.content, items.name_ends - short, short) << np.uint64(1))
-    words = words + sizes.astype(np.uint64)
+    words = items.name_words + sizes.astype(np.uint64)
+    long = np.flatnonzero(sizes > 8)
+    words[long] ^= items.content.words(items.name_ends[long] - 8) << np.uint64(1)
     filled = np.flatnonzero(np.diff(items.first_items))
     starts = items.first_items[:-1][filled]
     first = words[: items.first_items[filled[0] + 1]]
@@ -138,10 +141,3 @@ def _may_repeat_names(items: PropertyItems) -> bool:
         bits = np.uint64(1) << ((words * np.uint64(multiplier)) >> np.uint64(58))
         sums = np.add.reduceat(bits, starts)
     return bool((sums != np.bitwise_or.reduceat(bits, starts)).any())
-
-
-def _words(content: BytesAt, positions: Ints, sizes: Any) -> Words:
-    """Up to eight bytes at each position as a number."""
-    words = content.words(positions)
-    masked: Words = words & _WORD_MASKS[sizes]
-    return masked

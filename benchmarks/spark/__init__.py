@@ -1,0 +1,1 @@
+"""Topics through Spark beside Parquet files of the same rows, in the same session."""

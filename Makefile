@@ -15,9 +15,9 @@ export PYTHONUNBUFFERED := 1
 .PHONY: help setup run demo test lint fmt interop interop-full bench docs lock clean
 
 define HELP
-make setup         complete .venv (LAYERS="server dev"; further layers: spark, docs)
+make setup         complete .venv (LAYERS="server dev"; further layers: spark, lake, docs)
 make run           start a name server (9876) and a broker (10911)
-make demo          a tour of what EmberQ can do, in one terminal
+make demo          the whole journey: produce → broker → Spark → Parquet
 make test          all tests that need only Python and what PyPI carries
 make lint          ruff, mypy and the import rules
 make fmt           format the code, mend what ruff can mend
@@ -43,8 +43,8 @@ run:
 	@$(BIN)/emberq standalone
 
 demo:
-	$(SETUP) server
-	@$(BIN)/python -m emberq.testing.demo
+	$(SETUP) server spark
+	@$(BIN)/python -m emberq.testing.demo $(ARGS)
 
 # The store's tests run with both twins of the kernel where there are two.
 TWIN_TESTS = tests/unit/kernel tests/unit/record tests/unit/store \
@@ -55,14 +55,14 @@ PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 # Two to four workers: enough to hide waiting, few enough that deadlines hold on small machines.
 # Spark's tests share one session, so they run in one process.
 test:
-	$(SETUP) server dev spark
+	$(SETUP) server dev spark lake
 	$(PYTEST) --ignore=tests/interop --ignore=tests/spark $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest tests/spark)
 	@if ls src/emberq/kernel/compiled.*.so >/dev/null 2>&1; then \
 		echo "once more with the pure kernel:"; EMBERQ_PURE=1 $(PYTEST) $(TWIN_TESTS); fi
 
 lint:
-	$(SETUP) server dev spark
+	$(SETUP) server dev spark lake
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

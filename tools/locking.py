@@ -12,6 +12,7 @@ PYTHON_MIN = "3.11"
 LAYERS: dict[str, tuple[str, ...]] = {
     "server": ("pyproject.toml",),
     "spark": ("pyproject.toml", "--extra", "spark"),
+    "lake": ("pyproject.toml", "--extra", "lake"),
     "dev": ("pyproject.toml", "--extra", "dev"),
     "build": ("--group", "build"),
     "java": ("--group", "java"),

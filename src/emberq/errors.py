@@ -17,6 +17,8 @@ EmberqError
 │   ├── ConnectionClosed      the connection ended before the answer came
 │   ├── CallTimeout           the deadline of a call passed
 │   └── TooManyPendingCalls   a named limit on calls in flight was reached
+├── PipelineError             a job on Spark cannot go on
+│   └── TableError            a table cannot be read or written as it is
 ├── ClientError               a client cannot do what was asked
 │   ├── NoNameServer          none is configured, or none can be reached
 │   ├── TopicNotFound         no name server knows a route
@@ -112,6 +114,14 @@ class CallTimeout(RemotingError, TimeoutError):
 
 class TooManyPendingCalls(RemotingError):
     """More calls are in flight than the limit allows; nothing was sent."""
+
+
+class PipelineError(EmberqError):
+    """A job on Spark that cannot start or go on."""
+
+
+class TableError(PipelineError):
+    """A table of files that cannot be read or written as it is."""
 
 
 class ClientError(EmberqError):

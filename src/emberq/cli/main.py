@@ -13,6 +13,7 @@ COMMANDS = {
     "broker": ("emberq.cli.broker:broker", "Start a broker."),
     "message": ("emberq.cli.message:message", "Find messages and their traces."),
     "namesrv": ("emberq.cli.namesrv:namesrv", "Start a name server."),
+    "spark": ("emberq.cli.spark:spark", "Topics as data: jobs on Spark."),
     "standalone": ("emberq.cli.standalone:standalone", "Start a name server and brokers here."),
     "store": ("emberq.cli.store:store", "Look into a store directory."),
 }

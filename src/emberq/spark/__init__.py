@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from emberq.spark.tracking import OffsetTracker
 
-__all__ = ["register", "track"]
+__all__ = ["offset_tracker", "register", "track"]
 
 
 def register(spark: "SparkSession") -> None:
@@ -34,12 +34,17 @@ def track(
         query: the name of the query; without it all queries of the session count.
         options: those of the connection, such as `nameServer`.
     """
+    tracker = offset_tracker(group, query=query, **options)
+    spark.streams.addListener(tracker)
+    return tracker
+
+
+def offset_tracker(group: str, *, query: str | None = None, **options: str) -> "OffsetTracker":
+    """Who commits a group's offsets from the progress of queries, not yet listening to any."""
     from emberq.spark.option_table import CONNECTION  # noqa: PLC0415
     from emberq.spark.option_values import OptionTexts  # noqa: PLC0415
     from emberq.spark.options import SourceOptions, parse_connection  # noqa: PLC0415 - see above
     from emberq.spark.tracking import OffsetTracker  # noqa: PLC0415
 
     texts = OptionTexts(options, [option.name for option in CONNECTION])
-    tracker = OffsetTracker(SourceOptions(connection=parse_connection(texts), group=group), query)
-    spark.streams.addListener(tracker)
-    return tracker
+    return OffsetTracker(SourceOptions(connection=parse_connection(texts), group=group), query)

@@ -62,6 +62,10 @@ def read_slices(
 ) -> Iterator[Any]:
     if options.view == "messages":
         return message_batches(slices, columns, options)
+    if options.view == "archive":
+        from emberq.spark.archive.view import archive_batches  # noqa: PLC0415 - few write files
+
+        return archive_batches(slices, columns, options)
     if options.view == "index":
         return index_batches(slices, columns, options)
     return queue_rows(columns, options)

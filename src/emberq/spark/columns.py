@@ -73,20 +73,56 @@ GROUPS = (
 )
 # Types that a schema may ask for instead.
 _ALTERNATIVES = {"body": (STRING, BINARY), "properties": (STRING, MAP)}
-CATALOGUE = {"messages": MESSAGES, "index": INDEX, "offsets": OFFSETS, "groups": GROUPS}
+# One row per file; `columns` says what the files hold.
+ARCHIVE = (
+    Column("path", STRING),
+    Column("rows", LONG),
+    Column("sizeBytes", LONG),
+    Column("partition", MAP),
+    Column("topic", STRING),
+    Column("brokerName", STRING),
+    Column("queueId", INT),
+    Column("firstOffset", LONG),
+    Column("nextOffset", LONG),
+)
+CATALOGUE = {
+    "messages": MESSAGES,
+    "index": INDEX,
+    "offsets": OFFSETS,
+    "groups": GROUPS,
+    "archive": ARCHIVE,
+}
 
 
 def chosen_columns(options: SourceOptions) -> list[Column]:
     """The columns that options ask for, in the order they name them. Raises ConfigError."""
-    catalogue = CATALOGUE[options.view]
+    if options.view == "archive":
+        return list(ARCHIVE)
+    return _asked_for(options.view, options)
+
+
+def archived_columns(options: SourceOptions) -> list[Column]:
+    """What the files of an archive hold. Raises ConfigError."""
+    columns = _asked_for("messages", options)
+    names = {column.name for column in columns}
+    required = ["queueOffset"]
+    if options.archive is not None and options.archive.is_timed:
+        required.append("storeTimestamp")
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise ConfigError(f"columns of an archive need {' and '.join(missing)}")
+    return columns
+
+
+def _asked_for(view: str, options: SourceOptions) -> list[Column]:
     if options.columns is not None:
-        return [_typed(find_column(options.view, name), options) for name in options.columns]
+        return [_typed(find_column(view, name), options) for name in options.columns]
     left_out = set() if options.has_body else {"body"}
     if options.decode.properties == "none":
         left_out.add("properties")
     return [
         _typed(column, options)
-        for column in catalogue
+        for column in CATALOGUE[view]
         if column.is_default and column.name not in left_out
     ]
 

@@ -28,7 +28,7 @@ SOURCE = (
     Option("subscribe", "", 'topics, separated by commas; `load("a,b")` means the same'),
     Option("subscribePattern", "", "a regular expression that whole topic names match"),
     Option("assign", "", 'queues as JSON: `{"topic": {"broker-a": [0, 1]}}`'),
-    Option("view", "messages", "`messages`, `index`, `offsets` or `groups`"),
+    Option("view", "messages", "`messages`, `index`, `offsets`, `groups` or `archive`"),
     Option(
         "startingOffsets",
         "",
@@ -79,6 +79,20 @@ SOURCE = (
         "arrowTransform",
         "",
         "`module:function` applied to each Arrow batch in the task; needs `.schema(…)`",
+    ),
+    Option("archive.path", "", "with `view=archive`: the folder that tasks write Parquet files to"),
+    Option("archive.writer", "", "keeps files of two archives in one folder apart"),
+    Option(
+        "archive.partitionBy",
+        "topic,date",
+        "of `topic`, `brokerName`, `queueId`, `date`, `hour`; by store time, UTC",
+    ),
+    Option("archive.fileSize", "256m", "about how large files become"),
+    Option("archive.compression", "zstd", "`zstd`, `snappy`, `gzip`, `lz4` or `none`"),
+    Option(
+        "archive.partitionColumns",
+        "drop",
+        "`keep`: files hold the columns that stand in their path as well",
     ),
 )
 

@@ -37,6 +37,10 @@ class OptionTexts:
         """None: not given, or empty."""
         return self._texts.get(name) or None
 
+    def names(self) -> list[str]:
+        """Those that are given, as they are spelt in documents."""
+        return [name for name, text in self._texts.items() if text]
+
     def all_given(self, *names: str) -> list[str]:
         return [name for name in names if self.get(name) is not None]
 

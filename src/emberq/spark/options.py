@@ -9,13 +9,14 @@ from msgspec import Struct
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import SQL92_EXPRESSION, TAG_EXPRESSION
+from emberq.spark.archive.layout import COMPRESSIONS, FILE_SIZE_BYTES, ArchiveLayout
 from emberq.spark.offsets import Offsets, read_offsets
 from emberq.spark.option_table import CONNECTION, SOURCE
 from emberq.spark.option_values import OptionTexts, parse_time_ms
 
 MIB = 1 << 20
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
-VIEWS = ("messages", "index", "offsets", "groups")
+VIEWS = ("messages", "index", "offsets", "groups", "archive")
 _BY_OFFSETS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 # What Spark itself adds to the options of tables and views.
@@ -113,6 +114,7 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     pull: PullOptions = PullOptions()
     idle_poll_s: float = 0.2
     transform: str | None = None
+    archive: ArchiveLayout | None = None
 
 
 def parse_connection(texts: OptionTexts) -> ConnectionOptions:
@@ -140,12 +142,13 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
     if store is not None and sql is not None:
         raise ConfigError("sqlFilter works at a broker; a store directory has none")
     fails_on_loss = texts.flag("failOnDataLoss", True)
+    view = texts.choice("view", VIEWS, "messages")
     return SourceOptions(
         connection=parse_connection(texts),
         topics=topics,
         pattern=pattern,
         queues=queues,
-        view=texts.choice("view", VIEWS, "messages"),
+        view=view,
         start=_start(texts),
         is_missing_time_error=texts.choice(
             "startingOffsetsByTimestampStrategy", ("latest", "error"), "latest"
@@ -181,6 +184,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         ),
         idle_poll_s=(texts.count("idlePollMs", 200) or 0) / 1000,
         transform=_transform(texts),
+        archive=_archive(texts, view),
     )
 
 
@@ -307,3 +311,24 @@ def _transform(texts: OptionTexts) -> str | None:
     if text is not None and not re.fullmatch(r"[\w.]+:\w+", text):
         raise ConfigError(f"arrowTransform={text!r}: expected module:function")
     return text
+
+
+def _archive(texts: OptionTexts, view: str) -> ArchiveLayout | None:
+    given = [name for name in texts.names() if name.startswith("archive.")]
+    if view != "archive":
+        if given:
+            raise ConfigError(f"{given[0]} belongs to view=archive")
+        return None
+    path = texts.get("archive.path")
+    if path is None:
+        raise ConfigError("view=archive needs archive.path")
+    partition_by = texts.get("archive.partitionBy")
+    return ArchiveLayout(
+        root=path,
+        writer=texts.get("archive.writer") or "",
+        partition_by=("topic", "date") if partition_by is None else _names(partition_by),
+        file_size_bytes=texts.size("archive.fileSize") or FILE_SIZE_BYTES,
+        compression=texts.choice("archive.compression", COMPRESSIONS, "zstd"),
+        keeps_partition_columns=texts.choice("archive.partitionColumns", ("drop", "keep"), "drop")
+        == "keep",
+    )

@@ -25,11 +25,11 @@ def message_batches(
 ) -> Iterator[Any]:
     transform, place = _loaded(options.transform), place_of(options)
     for each in partition:
-        for batch in _slice_batches(place, each, columns, options):
+        for batch in slice_batches(place, each, columns, options):
             yield batch if transform is None else transform(batch)
 
 
-def _slice_batches(
+def slice_batches(
     place: Place, each: QueueSlice, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
     queue = each.queue

@@ -45,7 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
         if options.store is not None:
             raise ConfigError("a store directory does not grow: read it as a batch")
-        if options.view not in ("messages", "index"):
+        if options.view not in ("messages", "index", "archive"):
             raise ConfigError(f"the view {options.view} is a snapshot: read it as a batch")
         self._options = options
         self._columns = tuple(columns)

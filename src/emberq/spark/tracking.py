@@ -43,7 +43,11 @@ class OffsetTracker(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        progress = event.progress
+        self.take(event.progress)
+
+    def take(self, progress: "StreamingQueryProgress") -> None:
+        """What a batch reached. Spark tells listeners in its own time: whoever ends with the
+        query hands over its last progress."""
         if self._query is not None and progress.name != self._query:
             return
         end, latest = _offsets(progress, "endOffset"), _offsets(progress, "latestOffset")

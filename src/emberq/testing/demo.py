@@ -1,129 +1,215 @@
-"""`make demo`: what EmberQ can do today, shown by real processes in a temporary folder."""
+"""`make demo`: the whole journey, produce → broker → Spark → Parquet, by real processes."""
 
 import asyncio
-import tempfile
+import json
+import random
+import shutil
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from emberq.aio import Message, Producer, PushConsumer, ReceivedMessage
+from emberq.cli.spark import echo_report
 from emberq.errors import EmberqError
-from emberq.model.route import TopicRoute
-from emberq.protocol.bodies.codec import decode_body
-from emberq.protocol.codes import RequestCode, ResponseCode
+from emberq.pipelines.archive import Archive
+from emberq.pipelines.archived import read_archive
+from emberq.pipelines.dead_letters import DeadLetters
+from emberq.pipelines.job import SparkSettings
+from emberq.pipelines.session import job_session
+from emberq.pipelines.stats import Stats
+from emberq.pipelines.transform import Transform
+from emberq.pipelines.verify import Verify
 from emberq.remoting.event_loop import run
-from emberq.testing.first_message import SentMessage, pull_one, send
-from emberq.testing.local_broker import LocalBroker, run_broker
-from emberq.testing.local_nameserver import (
-    LocalNameServer,
-    RawClient,
-    connected,
-    run_name_server,
-)
+from emberq.testing.local_broker import run_broker
+from emberq.testing.local_nameserver import run_name_server
 
-STEPS = 8
-DEADLINE_S = 10.0
-TOPIC = "orders"
-MESSAGE_COUNT = 100
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEPS = 9
+ORDERS = 20_000
+BAD_EVERY = 400
+TOPIC, LARGE_TOPIC, GROUP = "orders", "large-orders", "billing"
+DEAD_TOPIC = f"%DLQ%{GROUP}"
+DEADLINE_S = 60.0
+SEED = 7
+STATES = ("created", "paid", "shipped", "cancelled")
+# Retries after a second each, so that dead letters are dead within the demo.
+BROKER_KEYS = {"messageDelayLevel": "1s 1s 1s 1s 1s", "brokerIP1": "127.0.0.1"}
+SPARK_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+LARGE_SQL = f"""
+SELECT get_json_object(body, '$.customer') AS shardingKey, keys, tags,
+       to_json(named_struct('order', keys, 'amount', double(get_json_object(body, '$.amount'))))
+         AS body
+FROM {TOPIC}
+WHERE try_cast(get_json_object(body, '$.amount') AS DOUBLE) >= 900
+"""
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="emberq-demo-") as folder:
-        began = time.perf_counter()
-        home = Path(folder)
-        with run_name_server(home / "one") as one, run_name_server(home / "two") as two:
-            with run_broker(home / "broker", name_servers=f"{one.address};{two.address}") as broker:
-                took = time.perf_counter() - began
-                _say(
-                    1,
-                    f"two name servers at {one.address} and {two.address}, "
-                    f"a broker at {broker.address} ({took:.2f} s)",
-                )
-                sent = run(_before_the_crash(one, two, broker))
-                broker.kill()
-                _say(6, "the broker was killed in the middle of its life")
-            began = time.perf_counter()
-            with run_broker(home / "broker", name_servers=two.address) as again:
-                took = time.perf_counter() - began
-                run(_after_the_crash(again, sent, took))
-                _check(again.stop() == 0, "the broker did not stop cleanly")
-            run(_until_gone(two))
+def main(arguments: Sequence[str]) -> None:
+    began = time.monotonic()
+    home = Path(arguments[0] if arguments else "demo-output").absolute()
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    with run_name_server(home / "name-server") as names:
+        keys = {"name_servers": names.address, "config": BROKER_KEYS}
+        with run_broker(home / "broker", **keys) as broker:  # type: ignore[arg-type] # both are named
+            _say(1, f"a name server at {names.address}, a broker at {broker.address}")
+            run(_produce(names.address))
+            broker.kill()
+        started = time.monotonic()
+        with run_broker(home / "broker", **keys) as broker:  # type: ignore[arg-type]
+            took = time.monotonic() - started
+            _say(3, f"the broker was killed (SIGKILL) and is back after {took:.2f} s")
+            run(_consume(names.address))
+            _on_spark(names.address, home)
     click.echo(
-        "\nThat is the server side. The client: examples/first_steps.py. Spark pipelines come next."
+        f"\nEverything is in {home}: the Parquet files in lake/, report.html for your browser.\n"
+        f"The whole demo took {time.monotonic() - began:.0f} s."
     )
 
 
-async def _before_the_crash(
-    one: LocalNameServer, two: LocalNameServer, broker: LocalBroker
-) -> list[SentMessage]:
-    async with (
-        connected(two.host, two.port) as names,
-        connected(broker.host, broker.port) as client,
-    ):
-        began = time.perf_counter()
-        sent = [
-            await send(client, TOPIC, f"order {number}".encode(), queue_id=number % 4)
-            for number in range(MESSAGE_COUNT)
-        ]
-        took_ms = (time.perf_counter() - began) * 1000 / MESSAGE_COUNT
-        _say(
-            2,
-            f"{MESSAGE_COUNT} messages sent to a topic that nobody had created, one after the "
-            f"other: {took_ms:.2f} ms each",
+async def _produce(name_server: str) -> None:
+    """Orders in four states; now and then one that nobody can read."""
+    chance = random.Random(SEED)
+    started = time.monotonic()
+    async with Producer("shop", name_server=name_server, linger=0.005) as producer:
+        await producer.create_topic(TOPIC, queues=4)
+        await producer.create_topic(LARGE_TOPIC, queues=4)
+        pending: list[Any] = []
+        for number in range(ORDERS):
+            pending.append(asyncio.ensure_future(producer.send(_order(number, chance))))
+            if len(pending) == 2_000:
+                await asyncio.gather(*pending)
+                pending.clear()
+        await asyncio.gather(*pending)
+    took = time.monotonic() - started
+    _say(2, f"{ORDERS:,} orders sent, every one acknowledged: {ORDERS / took:,.0f} a second")
+
+
+def _order(number: int, chance: random.Random) -> Message:
+    body: bytes
+    if number % BAD_EVERY == BAD_EVERY - 1:
+        body = b"\xff\xfenot an order"
+    else:
+        order = {
+            "order": f"o-{number}",
+            "customer": f"c-{chance.randrange(500)}",
+            "amount": round(chance.lognormvariate(4, 1.2), 2),
+        }
+        body = json.dumps(order).encode()
+    return Message(TOPIC, body, tags=chance.choice(STATES), keys=f"o-{number}")
+
+
+async def _consume(name_server: str) -> None:
+    """A consumer that cannot bill what it cannot read: retried, then put aside."""
+    billed = failed = 0
+    expected_bad = ORDERS // BAD_EVERY
+    consumer = PushConsumer(
+        GROUP,
+        name_server=name_server,
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        max_reconsume_times=1,
+    )
+
+    @consumer.subscribe(TOPIC)
+    async def bill(message: ReceivedMessage) -> None:
+        nonlocal billed, failed
+        try:
+            json.loads(message.body)
+        except ValueError:
+            failed += 1
+            raise
+        billed += 1
+
+    async with consumer:
+        await _until(
+            lambda: billed >= ORDERS - expected_bad and failed >= 2 * expected_bad,
+            "the consumer did not get all orders",
         )
-
-        await _until(lambda: _has_route(names), "the new topic has no route")
-        queues = decode_body(TopicRoute, (await names.route(TOPIC)).body).queues[0]
-        _say(3, f"clients find it: {queues.write_queue_count} queues on {queues.broker_name}")
-
-        await _read_back(client, sent)
-        _say(4, f"all {MESSAGE_COUNT} read back from where they were put")
-
-        entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": TOPIC, "value": "broker-a:4"}
-        await names.call(RequestCode.PUT_KV_CONFIG, entry)
-        one.kill()
-        _check(await _has_route(names), "the second name server lost the route")
-        _say(5, "the first name server was killed; the second still answers")
-        return sent
+    _say(
+        4,
+        f"{billed:,} orders billed by the group {GROUP}; {expected_bad} could not be read, were "
+        "tried twice and are dead letters now",
+    )
 
 
-async def _after_the_crash(broker: LocalBroker, sent: list[SentMessage], took: float) -> None:
-    async with connected(broker.host, broker.port) as client:
-        await _read_back(client, sent)
-        _say(7, f"restarted in {took:.2f} s, it has every message that it had acknowledged")
-
-
-async def _until_gone(names: LocalNameServer) -> None:
-    async with connected(names.host, names.port) as client:
-
-        async def is_gone() -> bool:
-            return not await _has_route(client)
-
-        await _until(is_gone, "the broker left, but its route stayed")
-        _say(8, "stopped cleanly, it left the routes")
-
-
-async def _read_back(client: RawClient, sent: list[SentMessage]) -> None:
-    for number, message in enumerate(sent):
-        record = await pull_one(client, message)
-        _check(bytes(record.body) == f"order {number}".encode(), f"order {number} is not there")
-
-
-async def _has_route(client: RawClient) -> bool:
-    return (await client.route(TOPIC)).code == ResponseCode.SUCCESS
-
-
-async def _until(is_so: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+async def _until(is_so: Any, otherwise: str) -> None:
     deadline = time.monotonic() + DEADLINE_S
-    while not await is_so():
-        _check(time.monotonic() < deadline, otherwise)
-        await asyncio.sleep(0.01)
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise EmberqError(otherwise)
+        await asyncio.sleep(0.05)
 
 
-def _check(is_so: bool, otherwise: str) -> None:
-    if not is_so:
-        raise EmberqError(otherwise)
+def _on_spark(name_server: str, home: Path) -> None:
+    click.echo("      starting Spark …")
+    settings = SparkSettings(master="local[2]", conf=SPARK_CONF)
+    with job_session(settings) as session:
+        transformed = Transform(
+            topics=TOPIC,
+            sql=LARGE_SQL,
+            to_topic=LARGE_TOPIC,
+            checkpoint=str(home / "checkpoints" / "large-orders"),
+            name_server=name_server,
+        ).run(session)
+        _say(
+            5,
+            f"transform: {transformed.facts['messages read']:,} messages through SQL into "
+            f"{LARGE_TOPIC}",
+        )
+        topics = ",".join((TOPIC, LARGE_TOPIC, DEAD_TOPIC))
+        lake = str(home / "lake")
+        archived = Archive(topics=topics, path=lake, name_server=name_server).run(session)
+        _say(
+            6,
+            f"archive: {archived.facts['messages']:,} messages of three topics in "
+            f"{archived.facts['files']} Parquet files",
+        )
+        page = home / "report.html"
+        statistics = Stats(
+            topics=f"{TOPIC},{LARGE_TOPIC}",
+            window="1s",
+            report=str(page),
+            name_server=name_server,
+        ).run(session)
+        _say(7, f"statistics: {page}")
+        statistics.tables = statistics.tables[1:]
+        echo_report(statistics)
+        letters = DeadLetters(groups=GROUP, name_server=name_server).run(session)
+        letters.tables = letters.tables[:1]
+        _say(8, "dead letters")
+        echo_report(letters)
+        _show_lake(session, lake)
+        verified = Verify(topics=topics, path=lake, bodies=True, name_server=name_server).run(
+            session
+        )
+        _say(9, f"verify: {verified.facts['verdict']}, body by body")
+        echo_report(verified)
+    if not verified.is_good:
+        raise EmberqError("archive and topics differ")
+
+
+def _show_lake(session: "SparkSession", lake: str) -> None:
+    """What anybody can ask the files, with any tool that reads Parquet."""
+    read_archive(session, "parquet", lake).createOrReplaceTempView("lake")
+    click.echo("\n      SELECT … FROM the Parquet files: the five best customers")
+    rows = session.sql(
+        "SELECT get_json_object(string(body), '$.customer') AS customer, count(*) AS orders, "
+        "round(sum(double(get_json_object(string(body), '$.amount'))), 2) AS amount "
+        f"FROM lake WHERE topic = '{TOPIC}' AND tags = 'paid' AND string(body) LIKE '{{%' "
+        "GROUP BY 1 ORDER BY amount DESC LIMIT 5"
+    ).collect()
+    for row in rows:
+        click.echo(f"      {row['customer']:>8}  {row['orders']:>4}  {row['amount']:>10,.2f}")
 
 
 def _say(step: int, text: str) -> None:
@@ -131,4 +217,4 @@ def _say(step: int, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

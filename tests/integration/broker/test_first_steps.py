@@ -1,4 +1,4 @@
-"""What a new user does first: the first message, the demo."""
+"""What a new user does first: the first message."""
 
 import subprocess
 import sys
@@ -39,11 +39,3 @@ def test_a_wrong_address_is_one_line() -> None:
     assert nowhere.returncode == 1
     assert nowhere.stderr == "first_message: 'nowhere' is no address: expected host:port\n"
     assert without.returncode == 2
-
-
-def test_the_demo_reaches_its_end() -> None:
-    done = python_module("emberq.testing.demo")
-
-    assert done.stderr == ""
-    assert done.returncode == 0
-    assert "[8/8]" in done.stdout

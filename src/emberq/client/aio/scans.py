@@ -166,6 +166,7 @@ class Scans:
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Store a group's offsets; a group that does not exist is made."""
+        await self._know_brokers(offsets)
         for name, own in _by_broker(offsets):
             request = CommitRequest(group=group, offsets=_by_topic(own, offsets))
             if await self._ask(name, ScanCommit(), request) is None:
@@ -176,6 +177,16 @@ class Scans:
         header = QueryTopicConsumeByWho(topic=topic)
         answer = await self._client.call_broker(broker_name, header)
         return set(decode_body(GroupNames, answer.body).groups)
+
+    async def _know_brokers(self, queues: Collection[MessageQueue]) -> None:
+        """Look up routes where a broker is not known yet: who only commits has asked for none."""
+        missing = {
+            queue.topic
+            for queue in queues
+            if not self._client.routes.addresses_of(queue.broker_name)
+        }
+        for topic in sorted(missing):
+            await self._client.routes.refresh(topic)
 
     # EmberQ's brokers
 

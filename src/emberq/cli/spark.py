@@ -1,0 +1,279 @@
+"""`emberq spark`: jobs on Spark, each a command whose options are those of its class."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import click
+import msgspec
+
+from emberq.cli.output import Column, echo_facts, echo_json, echo_table, echo_title
+from emberq.errors import ConfigError, EmberqError
+from emberq.pipelines.catalogue import JOBS, job_class, read_job_file
+from emberq.pipelines.job import Job, Report, read_job
+from emberq.pipelines.titles import TITLES
+
+ROWS_SHOWN_MAX = 40
+_EXTRA = "jobs on Spark need more: pip install 'emberq[spark]'"
+
+
+class JobGroup(click.Group):
+    """One command per job, made from the job's options when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*JOBS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in JOBS:
+            return super().get_command(ctx, cmd_name)
+        try:
+            return job_command(job_class(cmd_name))
+        except ImportError as error:
+            raise click.ClickException(_EXTRA) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        others = [(name, self.commands[name].get_short_help_str()) for name in self.commands]
+        with formatter.section("Jobs"):
+            formatter.write_dl([(name, TITLES[name]) for name in JOBS])
+        with formatter.section("More"):
+            formatter.write_dl(others)
+
+
+@click.command(cls=JobGroup)
+def spark() -> None:
+    """Topics as data: jobs that run on Spark, on this machine or on a cluster.
+
+    Options may also stand in a YAML file: `emberq spark run job.yaml`.
+    """
+
+
+def job_command(kind: type[Job]) -> click.Command:
+    """A command with an option per field of the job."""
+    shared = {field.name for field in msgspec.structs.fields(Job)}
+    fields = sorted(
+        (field for field in msgspec.structs.fields(kind) if field.name != "spark"),
+        key=lambda field: (not field.required, field.name in shared),
+    )
+    options: list[click.Parameter] = [_option(field) for field in fields]
+    return click.Command(
+        kind.name,
+        params=[*options, *_common_options()],
+        callback=lambda **given: _run_command(kind, given),
+        help=kind.__doc__,
+        short_help=TITLES[kind.name],
+    )
+
+
+def _option(field: msgspec.structs.FieldInfo) -> click.Option:
+    described = field.type
+    meta = next((each for each in get_args(described)[1:] if isinstance(each, msgspec.Meta)), None)
+    inner = get_args(described)[0] if meta is not None else described
+    flag = f"--{_kebab(field.encode_name)}"
+    text = (meta.description if meta is not None else "") or ""
+    if inner is bool:
+        return click.Option([flag, field.name], is_flag=True, default=None, help=text)
+    if get_origin(inner) is dict:
+        return click.Option([flag, field.name], multiple=True, metavar="KEY=VALUE", help=text)
+    default = "" if field.default in (msgspec.NODEFAULT, "") else f"  [default: {field.default}]"
+    return click.Option(
+        [flag, field.name],
+        type=int if inner is int else str,
+        help=("required: " if field.required else "") + text + default,
+    )
+
+
+def _common_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--master"], metavar="MASTER", help="where Spark runs  [default: local[*]]"),
+        click.Option(["--conf"], multiple=True, metavar="KEY=VALUE", help="configuration of Spark"),
+        click.Option(
+            ["--dry-run", "is_dry"], is_flag=True, help="show what would be done, do nothing"
+        ),
+        click.Option(["--json", "is_json"], is_flag=True, help="print the report as JSON"),
+    ]
+
+
+def _run_command(kind: type[Job], given: dict[str, Any]) -> None:
+    is_dry, is_json = given.pop("is_dry"), given.pop("is_json")
+    job = read_job(kind, _texts(kind, given))
+    execute(job, is_dry=is_dry, is_json=is_json)
+
+
+def _texts(kind: type[Job], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line says, by the names that files use; what it does not say is left out."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    options: dict[str, Any] = {
+        names[name]: _pairs(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if name in names and value not in (None, ())
+    }
+    settings = {"master": given.get("master"), "conf": _pairs(given.get("conf") or ())}
+    kept = {name: value for name, value in settings.items() if value}
+    return options | ({"spark": kept} if kept else {})
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{text!r}: expected KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def execute(job: Job, *, is_dry: bool, is_json: bool) -> None:
+    """Run a job, or plan it, and print its report; exit code 1 where the report is bad."""
+    say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
+    report = job.plan() if is_dry else job.run(say=say)
+    if is_json:
+        echo_json(report)
+    else:
+        echo_report(report)
+    if not report.is_good:
+        sys.exit(1)
+
+
+def echo_report(report: Report) -> None:
+    """Facts, then tables, for people."""
+    from emberq.pipelines.html_report import shown  # noqa: PLC0415 - only here
+
+    for table in report.tables:
+        echo_title(table.title)
+        columns = [
+            Column(name, _is_number(table.rows, place)) for place, name in enumerate(table.columns)
+        ]
+        rows = [[shown(value) for value in row] for row in table.rows[:ROWS_SHOWN_MAX]]
+        echo_table(columns, rows)
+        if len(table.rows) > ROWS_SHOWN_MAX:
+            click.echo(f"and {len(table.rows) - ROWS_SHOWN_MAX:,} more; --json has all")
+    click.echo()
+    echo_facts((name, shown(value)) for name, value in report.facts.items())
+
+
+def _is_number(rows: list[list[Any]], place: int) -> bool:
+    return any(isinstance(row[place], int | float) for row in rows)
+
+
+def _kebab(name: str) -> str:
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+@spark.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="instead of the file")
+@click.option("--dry-run", "is_dry", is_flag=True, help="show what would be done, do nothing")
+@click.option("--json", "is_json", is_flag=True, help="print the report as JSON")
+def run_file(file: Path, overrides: tuple[str, ...], *, is_dry: bool, is_json: bool) -> None:
+    """Run the job that a YAML file describes."""
+    try:
+        execute(read_job_file(file, _pairs(overrides)), is_dry=is_dry, is_json=is_json)
+    except ImportError as error:
+        raise EmberqError(_EXTRA) from error
+
+
+@spark.command("sql")
+@click.argument("query", required=False)
+@click.option("--topics", required=True, help="topics that become tables, separated by commas")
+@click.option("--name-server", help="name servers; else NAMESRV_ADDR")
+@click.option("--source", multiple=True, metavar="KEY=VALUE", help="options of the source")
+@click.option("--rows", "rows_max", default=50, show_default=True, help="rows shown per query")
+@click.option("--master", default="local[*]", show_default=True, metavar="MASTER")
+def sql_shell(
+    query: str | None,
+    topics: str,
+    name_server: str | None,
+    source: tuple[str, ...],
+    rows_max: int,
+    master: str,
+) -> None:
+    """Query topics in SQL: one QUERY, or a shell without one."""
+    try:
+        from emberq.cli.spark_sql import run_shell  # noqa: PLC0415 - needs Spark
+    except ImportError as error:
+        raise EmberqError(_EXTRA) from error
+
+    options = _pairs(source) | ({"nameServer": name_server} if name_server else {})
+    names = [name.strip() for name in topics.split(",") if name.strip()]
+    run_shell(query, names, options, rows_max=rows_max, master=master)
+
+
+@spark.command("submit")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--master", required=True, help="local[*], spark://host:port, yarn, k8s://…")
+@click.option("--deploy-mode", type=click.Choice(["client", "cluster"]), default="client")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="configuration of Spark")
+@click.option(
+    "--env",
+    "environment",
+    type=click.Path(exists=True, path_type=Path),
+    help="a packed Python environment (.tar.gz) for workers that lack numpy, pyarrow or msgspec",
+)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="instead of the file")
+@click.option("--print", "is_printed", is_flag=True, help="print the command, do not run it")
+def submit(
+    file: Path,
+    master: str,
+    deploy_mode: str,
+    conf: tuple[str, ...],
+    environment: Path | None,
+    overrides: tuple[str, ...],
+    *,
+    is_printed: bool,
+) -> None:
+    """Run the job of a YAML file on a cluster, the package shipped along."""
+    try:
+        from emberq.pipelines.session import use_own_interpreters  # noqa: PLC0415 - an extra
+        from emberq.pipelines.submission import (  # noqa: PLC0415
+            build_zip,
+            submit_command,
+            submit_environment,
+        )
+    except ImportError as error:
+        raise EmberqError(_EXTRA) from error
+
+    _pairs(overrides)  # a mistake is told before anything starts
+    use_own_interpreters()
+    with tempfile.TemporaryDirectory(prefix="emberq-submit-") as folder:
+        package = build_zip(Path(folder, "emberq.zip"))
+        command = submit_command(
+            file,
+            package,
+            master=master,
+            deploy_mode=deploy_mode,
+            conf=_pairs(conf),
+            environment=environment,
+            arguments=overrides,
+        )
+        if is_printed:
+            click.echo(shlex.join(command))
+            return
+        environ = submit_environment(package, os.environ)
+        sys.exit(subprocess.run(command, env=environ, check=False).returncode)
+
+
+@spark.group()
+def pipelines() -> None:
+    """Declarative pipelines (`spark-pipelines`)."""
+
+
+@pipelines.command("init")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--topics", required=True, help="topics, separated by commas")
+@click.option("--name-server", default="127.0.0.1:9876", show_default=True)
+def init_project(folder: Path, topics: str, name_server: str) -> None:
+    """Write a project with a streaming table and a summary per topic."""
+    from emberq.pipelines.declarative import write_project  # noqa: PLC0415 - each loads its own
+
+    names = [name.strip() for name in topics.split(",") if name.strip()]
+    for path in write_project(folder, names, name_server):
+        click.echo(path)
+    click.echo(
+        f"run it with: spark-pipelines run --spec {folder}/spark-pipeline.yml "
+        "--conf spark.sql.catalogImplementation=hive"
+    )

@@ -1,0 +1,225 @@
+"""Topics into a table of Parquet files, each message once."""
+
+import uuid
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from emberq.errors import PipelineError
+from emberq.pipelines.backlog import Backlog, backlog_of
+from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.session import job_session
+from emberq.pipelines.streaming import Clock, run_query, trigger_options
+from emberq.pipelines.tables import DataFile, Table, open_table
+from emberq.spark.archive.folder import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WRITER_FILE = "emberq-writer"
+# Without these a file cannot be found again, and `verify` cannot compare.
+REQUIRED_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
+COLUMNS = (
+    *REQUIRED_COLUMNS,
+    *("keys", "tags", "body", "bornTimestamp", "properties", "msgId", "bodyCrc"),
+)
+
+
+class Archive(Job, kw_only=True):
+    """Archive topics as Parquet, Delta or Iceberg tables.
+
+    Files are written where the messages are read, and a batch counts when the table's log says
+    so: a batch that is repeated after a crash is in the table once.
+    """
+
+    name: ClassVar[str] = "archive"
+
+    topics: Annotated[str, Meta(description="topics, separated by commas")]
+    path: Annotated[str, Meta(description="the table: a folder, or an address such as s3://…")]
+    format: Annotated[str, Meta(description="parquet, delta or iceberg")] = "parquet"
+    partition_by: Annotated[
+        str, Meta(description="of topic, brokerName, queueId, date, hour; UTC")
+    ] = "topic,date"
+    columns: Annotated[str, Meta(description="what files hold; empty: all that a replay needs")] = (
+        ""
+    )
+    file_size: Annotated[str, Meta(description="about how large files become")] = "256m"
+    compression: Annotated[str, Meta(description="zstd, snappy, gzip, lz4 or none")] = "zstd"
+    every: Annotated[
+        str, Meta(description="run on, a batch every so often: 30s; empty: all that is there")
+    ] = ""
+    checkpoint: Annotated[
+        str, Meta(description="where Spark keeps the position; empty: in the table's folder")
+    ] = ""
+    consumer_group: Annotated[
+        str, Meta(description="a group whose offsets show how far the archive is")
+    ] = ""
+    catalog: Annotated[dict[str, str], Meta(description="Iceberg's catalog, KEY=VALUE")] = (
+        msgspec.field(default_factory=dict)
+    )
+
+    def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        with job_session(self.spark, spark) as session:
+            return _Run(self, session, say).run()
+
+    def plan(self, spark: "SparkSession | None" = None) -> Report:
+        with job_session(self.spark, spark) as session:
+            backlog = self._backlog(session)
+        return Report(
+            facts={"table": f"{self.format} {self.path}", **backlog.facts()},
+            tables=[backlog.table()],
+        )
+
+    @property
+    def checkpoint_path(self) -> str:
+        return self.checkpoint or f"{self.path.rstrip('/')}/_checkpoint"
+
+    def stream_options(self, writer: str, *, keeps_partition_columns: bool) -> dict[str, str]:
+        return self.source_options(
+            view="archive",
+            subscribe=self.topics,
+            consumerGroup=self.consumer_group,
+            commitOffsets="listener",
+            startingOffsets="earliest",
+            columns=",".join(self.column_names),
+            **{
+                "archive.path": self.path,
+                "archive.writer": writer,
+                "archive.partitionBy": self.partition_by,
+                "archive.fileSize": self.file_size,
+                "archive.compression": self.compression,
+                "archive.partitionColumns": "keep" if keeps_partition_columns else "drop",
+            },
+        )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in self.columns.split(",") if name.strip()) or COLUMNS
+        return (*(name for name in REQUIRED_COLUMNS if name not in names), *names)
+
+    def _backlog(self, session: "SparkSession") -> Backlog:
+        return backlog_of(session, self.source_options(subscribe=self.topics), self.checkpoint_path)
+
+
+class _Run:
+    """One run of an archive: which writer it is, what it has committed."""
+
+    def __init__(self, job: Archive, session: "SparkSession", say: Say) -> None:
+        self._job = job
+        self._session = session
+        self._say = say
+        self._clock = Clock()
+        self._rows = self._files = self._bytes = self._batches = self._skipped = 0
+        self._table: Table | None = None
+        self._writer = _writer_of(job.checkpoint_path)
+        self._failure: BaseException | None = None
+
+    def run(self) -> Report:
+        job = self._job
+        backlog = job._backlog(self._session)
+        self._say(f"{backlog.rows:,} messages to archive in {backlog.queues} queues")
+        self._total = backlog.rows
+        table = self._open()
+        frame = (
+            self._session.readStream.format("rocketmq")
+            .options(
+                **job.stream_options(
+                    self._writer, keeps_partition_columns=table.keeps_partition_columns
+                )
+            )
+            .load()
+        )
+        writer = (
+            frame.writeStream.option("checkpointLocation", job.checkpoint_path)
+            .trigger(**trigger_options(job.every))
+            .foreachBatch(self._commit)
+        )
+        tracker = job.tracker(job.consumer_group)
+        run_query(writer, self._say, on_progress=lambda _: None, tracker=tracker)
+        return self._report()
+
+    def _open(self) -> Table:
+        """The table; what its rows look like is asked of the source."""
+        if self._table is None:
+            job = self._job
+            rows = (
+                self._session.read.format("rocketmq")
+                .options(
+                    **job.source_options(subscribe=job.topics, columns=",".join(job.column_names))
+                )
+                .load()
+            )
+            from emberq.pipelines.arrow import arrow_schema  # noqa: PLC0415 - needs Spark
+
+            self._table = open_table(
+                job.format,
+                job.path,
+                arrow_schema(rows.schema),
+                tuple(name.strip() for name in job.partition_by.split(",") if name.strip()),
+                catalog=job.catalog,
+            )
+        return self._table
+
+    def _commit(self, manifest: "DataFrame", batch: int) -> None:
+        table = self._open()
+        last = table.last_batch(self._writer)
+        if last is not None and last >= batch:
+            self._skipped += 1
+            self._say(f"batch {batch} is in the table already")
+            return
+        begin = self._clock.seconds
+        files = [data_file(row) for row in manifest.collect()]
+        if not files:
+            return
+        if not table.append(self._writer, batch, files):
+            raise PipelineError(f"batch {batch} came from another run at the same time")
+        rows = sum(each.rows for each in files)
+        self._batches += 1
+        self._rows += rows
+        self._files += len(files)
+        self._bytes += sum(each.size_bytes for each in files)
+        self._say(self._line(batch, rows, len(files), self._clock.seconds - begin))
+
+    def _line(self, batch: int, rows: int, files: int, seconds: float) -> str:
+        rate = rows / seconds if seconds else 0.0
+        left = max(self._total - self._rows, 0)
+        rest = f", {left:,} left" if left and not self._job.every else ""
+        return f"batch {batch}: {rows:,} messages in {files} files, {rate:,.0f}/s{rest}"
+
+    def _report(self) -> Report:
+        seconds = self._clock.seconds
+        return Report(
+            facts={
+                "table": f"{self._job.format} {self._job.path}",
+                "messages": self._rows,
+                "files": self._files,
+                "bytes": self._bytes,
+                "batches": self._batches,
+                "batches that were there": self._skipped,
+                "seconds": round(seconds, 1),
+                "messages per second": round(self._rows / seconds) if seconds else 0,
+            }
+        )
+
+
+def data_file(row: Any) -> DataFile:
+    """A row of the view `archive`."""
+    return DataFile(
+        path=row["path"],
+        rows=row["rows"],
+        size_bytes=row["sizeBytes"],
+        partition=dict(row["partition"]),
+        topic=row["topic"],
+        broker_name=row["brokerName"],
+        queue_id=row["queueId"],
+        first_offset=row["firstOffset"],
+        next_offset=row["nextOffset"],
+    )
+
+
+def _writer_of(checkpoint: str) -> str:
+    """One writer per checkpoint: batch numbers begin anew with a new checkpoint."""
+    folder = Folder(checkpoint)
+    folder.write_new(WRITER_FILE, uuid.uuid4().hex.encode())
+    return folder.read(WRITER_FILE).decode()

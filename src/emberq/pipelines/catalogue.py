@@ -1,0 +1,67 @@
+"""All jobs by name, and jobs from YAML files."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from emberq.errors import ConfigError
+from emberq.pipelines.job import Job, flatten, read_job, unknown
+
+# Name → module:class, loaded on use: listing jobs needs neither Spark nor Arrow.
+JOBS: Mapping[str, str] = {
+    "archive": "emberq.pipelines.archive:Archive",
+    "compact": "emberq.pipelines.compact:Compact",
+    "replay": "emberq.pipelines.replay:Replay",
+    "transform": "emberq.pipelines.transform:Transform",
+    "stats": "emberq.pipelines.stats:Stats",
+    "dlq": "emberq.pipelines.dead_letters:DeadLetters",
+    "lag": "emberq.pipelines.lag:Lag",
+    "verify": "emberq.pipelines.verify:Verify",
+}
+
+
+def job_class(name: str) -> type[Job]:
+    """Raises ConfigError for a name that there is not."""
+    place = JOBS.get(name)
+    if place is None:
+        raise unknown(f"there is no job {name!r}", name, JOBS)
+    module_name, attribute = place.split(":")
+    found: type[Job] = getattr(import_module(module_name), attribute)
+    return found
+
+
+def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Job:
+    """A job from a YAML file; overrides win over what it says. Raises ConfigError."""
+    import yaml  # noqa: PLC0415 - comes with the extra
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("job"), str):
+        raise ConfigError(f"{path}: expected `job: NAME` and its options")
+    options = flatten({name: value for name, value in document.items() if name != "job"})
+    source = options.get("source")
+    if isinstance(source, dict):
+        options |= _lifted(options, source)
+    return read_job(job_class(document["job"]), {**options, **(overrides or {})})
+
+
+# Options of the source that are options of jobs as well.
+_LIFTED = {"nameServer": "nameServer", "subscribe": "topics", "consumerGroup": "consumerGroup"}
+
+
+def _lifted(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """`source: {subscribe: orders}` means `topics: orders`, as people know it from Spark."""
+    lifted: dict[str, Any] = {
+        _LIFTED[name]: value for name, value in source.items() if name in _LIFTED
+    }
+    kept = {name: _text(value) for name, value in source.items() if name not in _LIFTED}
+    return {**lifted, **{name: options[name] for name in lifted if name in options}, "source": kept}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,115 @@
+"""Iceberg tables: batches named in the summaries of snapshots, committed by pyiceberg."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+
+from emberq.errors import TableError
+from emberq.spark.archive.data_file import DataFile
+from emberq.spark.archive.folder import Folder
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+    from pyiceberg.table import Table as PyIcebergTable
+except ImportError as error:  # pragma: no cover - depends on the environment
+    raise TableError("Iceberg tables need more: pip install 'emberq[lake]'") from error
+
+NAMESPACE = "emberq"
+TABLE = "messages"
+WRITER_KEY = "emberq.writer"
+BATCH_KEY = "emberq.batch"
+
+
+class IcebergTable:
+    """An Iceberg table; its catalog is a SQLite file beside it unless options name another one."""
+
+    keeps_partition_columns = True  # pyiceberg finds the partition of a file in its statistics
+
+    def __init__(
+        self,
+        root: str,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        catalog: dict[str, str] | None = None,
+    ) -> None:
+        self._folder = Folder(root)
+        self._schema = schema
+        self._partition_by = list(partition_by)
+        self._options = dict(catalog or {})
+        self._identifier = self._options.pop("table", f"{NAMESPACE}.{TABLE}")
+
+    @property
+    def root(self) -> str:
+        return self._folder.root
+
+    def last_batch(self, writer: str) -> int | None:
+        table = self._opened()
+        return None if table is None else _last_batch(table, writer)
+
+    def append(self, writer: str, batch: int, files: Sequence[DataFile]) -> bool:
+        table = self._opened() or self._made()
+        last = _last_batch(table, writer)
+        if last is not None and last >= batch:
+            return False
+        table.add_files(
+            [self._folder.address_of(each.path) for each in files],
+            snapshot_properties={WRITER_KEY: writer, BATCH_KEY: str(batch)},
+        )
+        return True
+
+    def replace(self, removed: Sequence[str], added: Sequence[DataFile]) -> None:
+        raise TableError(f"{self.root}: pyiceberg cannot exchange files; compact it with a catalog")
+
+    def files(self) -> list[DataFile]:
+        table = self._opened()
+        if table is None:
+            return []
+        return [
+            DataFile(
+                path=self._folder.name_of(task.file.file_path),
+                rows=task.file.record_count,
+                size_bytes=task.file.file_size_in_bytes,
+                partition={},
+            )
+            for task in table.scan().plan_files()
+        ]
+
+    def _catalog(self) -> Catalog:
+        if self._options:
+            return load_catalog("emberq", **self._options)
+        address = self._folder.path_of("catalog.db")
+        if not self._folder.is_local:
+            raise TableError(f"{self.root}: an Iceberg table in an object store needs a catalog")
+        self._folder.make()
+        return load_catalog(
+            "emberq", type="sql", uri=f"sqlite:///{address}", warehouse=self._folder.address_of("")
+        )
+
+    def _opened(self) -> PyIcebergTable | None:
+        try:
+            return self._catalog().load_table(self._identifier)
+        except NoSuchTableError:
+            return None
+
+    def _made(self) -> PyIcebergTable:
+        catalog = self._catalog()
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(self._identifier.rsplit(".", 1)[0])
+        table = catalog.create_table(
+            self._identifier, schema=self._schema, location=self._folder.address_of("").rstrip("/")
+        )
+        with table.update_spec() as update:
+            for name in self._partition_by:
+                update.add_identity(name)
+        return catalog.load_table(self._identifier)
+
+
+def _last_batch(table: PyIcebergTable, writer: str) -> int | None:
+    """The newest snapshot of the writer has its highest batch: batches come in order."""
+    for snapshot in reversed(table.snapshots()):
+        summary = snapshot.summary
+        if summary is not None and summary.additional_properties.get(WRITER_KEY) == writer:
+            return int(summary.additional_properties[BATCH_KEY])
+    return None

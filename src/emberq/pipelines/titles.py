@@ -1,0 +1,12 @@
+"""One line about each job, readable without Spark or Arrow."""
+
+TITLES = {
+    "archive": "topics into a table, each message once",
+    "compact": "small files into larger ones, old ones away",
+    "replay": "an archive back into topics",
+    "transform": "topics through SQL into a topic",
+    "stats": "throughput, sizes and latencies over time",
+    "dlq": "dead letters: what they are, and back to their topics",
+    "lag": "how far a group is behind",
+    "verify": "whether an archive has what the topics have",
+}

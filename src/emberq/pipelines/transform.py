@@ -1,0 +1,135 @@
+"""Topics through SQL or a function into a topic."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from emberq.errors import ConfigError, PipelineError
+from emberq.pipelines.backlog import backlog_of
+from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.session import job_session
+from emberq.pipelines.streaming import Clock, run_query, trigger_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Function = Callable[["SparkSession", dict[str, "DataFrame"]], "DataFrame"]
+
+
+class Transform(Job, kw_only=True):
+    """Transform messages of topics by SQL, or by a function, into messages of a topic.
+
+    In SQL every topic is a table of its name, with the columns of the source and `body` as text.
+    What the query selects are the columns of the sink: `body`, and where wanted `topic`, `keys`,
+    `tags`, `properties`, `shardingKey` and others.
+    """
+
+    name: ClassVar[str] = "transform"
+
+    topics: Annotated[str, Meta(description="topics, separated by commas")]
+    sql: Annotated[str, Meta(description="a SELECT, or a file that ends with .sql")] = ""
+    function: Annotated[
+        str, Meta(description="module:function, given the session and a frame per topic")
+    ] = ""
+    to_topic: Annotated[
+        str, Meta(description="where messages go that the query names no topic for")
+    ] = ""
+    checkpoint: Annotated[str, Meta(description="where Spark keeps the position")]
+    every: Annotated[
+        str, Meta(description="run on, a batch every so often: 5s; empty: all that is there")
+    ] = ""
+    starting_offsets: Annotated[str, Meta(description="earliest, latest, group or JSON")] = (
+        "earliest"
+    )
+    consumer_group: Annotated[str, Meta(description="a group whose offsets show the progress")] = ""
+
+    def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        clock = Clock()
+        rows = 0
+
+        def count(progress: Any) -> None:
+            nonlocal rows
+            rows += progress["numInputRows"]
+            say(f"batch {progress['batchId']}: {progress['numInputRows']:,} messages read")
+
+        with job_session(self.spark, spark) as session:
+            result = self._result(session)
+            if not result.isStreaming:
+                raise PipelineError("the result does not come from the topics")
+            options = self.sink_options(self.to_topic)
+            writer = (
+                result.writeStream.format("rocketmq")
+                .options(**options)
+                .option("checkpointLocation", self.checkpoint)
+                .trigger(**trigger_options(self.every))
+            )
+            tracker = self.tracker(self.consumer_group)
+            run_query(writer, say, on_progress=count, tracker=tracker)
+        return Report(
+            facts={
+                "to": self.to_topic or "the topics that the query names",
+                "messages read": rows,
+                "seconds": round(clock.seconds, 1),
+            }
+        )
+
+    def plan(self, spark: "SparkSession | None" = None) -> Report:
+        with job_session(self.spark, spark) as session:
+            columns = ", ".join(self._result(session).columns)
+            source = self.source_options(subscribe=self.topics)
+            backlog = backlog_of(session, source, self.checkpoint)
+        return Report(
+            facts={"to": self.to_topic, "columns": columns, **backlog.facts()},
+            tables=[backlog.table()],
+        )
+
+    def _result(self, session: "SparkSession") -> "DataFrame":
+        frames = {topic: self._frame(session, topic) for topic in self._topic_names()}
+        if bool(self.sql) == bool(self.function):
+            raise ConfigError("transform needs sql or function, one of them")
+        if self.function:
+            return load_function(self.function)(session, frames)
+        for topic, frame in frames.items():
+            frame.createOrReplaceTempView(f"`{topic}`")
+        return session.sql(self._query())
+
+    def _topic_names(self) -> list[str]:
+        return [name.strip() for name in self.topics.split(",") if name.strip()]
+
+    def _frame(self, session: "SparkSession", topic: str) -> "DataFrame":
+        return (
+            session.readStream.format("rocketmq")
+            .options(
+                **{
+                    "bodyAs": "string",
+                    **self.source_options(
+                        subscribe=topic,
+                        startingOffsets=self.starting_offsets,
+                        consumerGroup=self.consumer_group,
+                        commitOffsets="listener",
+                    ),
+                }
+            )
+            .load()
+        )
+
+    def _query(self) -> str:
+        text = Path(self.sql).read_text(encoding="utf-8") if self.sql.endswith(".sql") else self.sql
+        return text.strip().rstrip(";")
+
+
+def load_function(name: str) -> Function:
+    """A function of a module on the path. Raises ConfigError."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise ConfigError(f"{name!r}: expected module:function")
+    try:
+        function = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{name!r} cannot be loaded: {error}") from error
+    if not callable(function):
+        raise ConfigError(f"{name!r} is no function")
+    return function  # type: ignore[no-any-return] # checked to be callable

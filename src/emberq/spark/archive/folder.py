@@ -1,0 +1,116 @@
+"""A folder of a table, local or in an object store: the few operations that logs need."""
+
+import os
+import uuid
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from emberq.errors import TableError
+
+
+class Folder:
+    """Reads, lists and writes whole small files below one root.
+
+    Local files appear under their name only when they are complete, and `write_new` fails if
+    somebody else was first. Object stores offer no such step through Arrow: there, one writer at
+    a time is a condition.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+        self.is_local = is_local(root)
+        if self.is_local:
+            self._files: fs.FileSystem = fs.LocalFileSystem()
+            self._base = str(local_path(root))
+        else:
+            try:
+                self._files, self._base = fs.FileSystem.from_uri(root)
+            except (ValueError, OSError) as error:
+                raise TableError(f"{root}: {error}") from error
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        return self._files
+
+    def path_of(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    def address_of(self, name: str) -> str:
+        """How Spark, Delta and Iceberg call a file here."""
+        return f"file://{self.path_of(name)}" if self.is_local else f"{self.root}/{name}"
+
+    def name_of(self, address: str) -> str:
+        """The reverse of `address_of`; addresses of other folders stay as they are."""
+        for prefix in (f"file://{self._base}/", f"{self._base}/", f"{self.root}/"):
+            if address.startswith(prefix):
+                return address[len(prefix) :]
+        return address
+
+    def names(self, below: str, *, is_recursive: bool = False) -> list[str]:
+        """Files below a folder, sorted; none if there is no such folder."""
+        selector = fs.FileSelector(
+            self.path_of(below) if below else self._base,
+            allow_not_found=True,
+            recursive=is_recursive,
+        )
+        start = len(self._base) + 1
+        return sorted(
+            info.path[start:]
+            for info in self._files.get_file_info(selector)
+            if info.type == fs.FileType.File
+        )
+
+    def modified_at_s(self, name: str) -> float:
+        moment = self._files.get_file_info(self.path_of(name)).mtime
+        return moment.timestamp() if moment is not None else 0.0
+
+    def read(self, name: str) -> bytes:
+        with self._files.open_input_stream(self.path_of(name)) as stream:
+            return bytes(stream.readall())
+
+    def exists(self, name: str) -> bool:
+        return bool(self._files.get_file_info(self.path_of(name)).type == fs.FileType.File)
+
+    def make(self) -> None:
+        self._files.create_dir(self._base, recursive=True)
+
+    def write_new(self, name: str, content: bytes) -> bool:
+        """Write a file that must not exist; False if it does."""
+        if not self.is_local:
+            if self.exists(name):
+                return False
+            self._write(name, content)
+            return True
+        target = Path(self.path_of(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        with draft.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            os.link(draft, target)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def _write(self, name: str, content: bytes) -> None:
+        with self._files.open_output_stream(self.path_of(name)) as stream:
+            stream.write(content)
+
+    def delete(self, name: str) -> None:
+        self._files.delete_file(self.path_of(name))
+
+
+def is_local(address: str) -> bool:
+    scheme = urlsplit(address).scheme
+    return scheme in ("", "file") or len(scheme) == 1  # a drive letter is no scheme
+
+
+def local_path(address: str) -> Path:
+    parts = urlsplit(address)
+    return Path(parts.path if parts.scheme == "file" else address).absolute()

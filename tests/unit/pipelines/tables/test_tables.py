@@ -1,0 +1,123 @@
+"""Every table format takes each batch once."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from emberq.errors import TableError
+from emberq.pipelines.tables import FORMATS, DataFile, Table, open_table
+from emberq.pipelines.tables.parquet import SNAPSHOT_EVERY, ParquetTable
+from emberq.spark.archive.layout import partition_path
+
+ROWS = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
+PARTITION_BY = ("topic", "date")
+
+
+@pytest.fixture(params=FORMATS)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    return opened(request.param, tmp_path)
+
+
+def opened(kind: str, folder: Path) -> Table:
+    return open_table(kind, str(folder / "lake"), ROWS, PARTITION_BY)
+
+
+def written(table: Table, first: int, count: int, topic: str = "orders") -> DataFile:
+    """A file with `count` rows, as a task of an archive leaves it."""
+    partition = {"topic": topic, "date": "2026-11-17"}
+    columns = {
+        "queueOffset": pa.array(range(first, first + count), pa.int64()),
+        "body": pa.array([b"x"] * count, pa.binary()),
+    }
+    if table.keeps_partition_columns:
+        columns |= {name: pa.array([value] * count) for name, value in partition.items()}
+    name = f"{partition_path(partition)}/{first}.parquet"
+    path = Path(table.root, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return DataFile(path=name, rows=count, size_bytes=path.stat().st_size, partition=partition)
+
+
+def test_a_new_table_has_no_files_and_no_batches(table: Table) -> None:
+    assert table.files() == []
+    assert table.last_batch("query") is None
+
+
+def test_a_batch_that_is_repeated_is_appended_once(table: Table) -> None:
+    assert table.append("query", 0, [written(table, 0, 10)])
+    assert not table.append("query", 0, [written(table, 0, 10)])
+    assert table.append("query", 1, [written(table, 10, 5), written(table, 15, 5)])
+
+    assert sum(each.rows for each in table.files()) == 20
+    assert table.last_batch("query") == 1
+
+
+def test_writers_do_not_share_their_batches(table: Table) -> None:
+    table.append("one", 7, [written(table, 0, 1)])
+
+    assert table.append("two", 0, [written(table, 1, 1)])
+    assert (table.last_batch("one"), table.last_batch("two")) == (7, 0)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_another_process_sees_what_was_committed(kind: str, tmp_path: Path) -> None:
+    first, second = opened(kind, tmp_path), opened(kind, tmp_path)
+    first.append("query", 0, [written(first, 0, 3)])
+
+    assert second.last_batch("query") == 0
+    assert [each.rows for each in second.files()] == [3]
+
+
+def test_an_unknown_format_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="'orc' is no table format: parquet, delta, iceberg"):
+        opened("orc", tmp_path)
+
+
+def test_of_two_writers_that_commit_together_none_is_lost(tmp_path: Path) -> None:
+    one, two = ParquetTable(str(tmp_path)), ParquetTable(str(tmp_path))
+    one.files()  # both know the same end of the log
+    two.files()
+
+    one.append("one", 0, [written(one, 0, 1)])
+    two.append("two", 0, [written(two, 1, 1)])
+
+    assert len(ParquetTable(str(tmp_path)).files()) == 2
+
+
+def test_a_long_log_is_read_from_its_snapshot(tmp_path: Path) -> None:
+    table = ParquetTable(str(tmp_path))
+    for batch in range(SNAPSHOT_EVERY + 3):
+        table.append("query", batch, [written(table, batch, 1)])
+    for number in range(SNAPSHOT_EVERY - 1):  # what the snapshot says needs no commits
+        Path(tmp_path, "_emberq_log", f"{number:020d}.json").unlink()
+
+    fresh = ParquetTable(str(tmp_path))
+
+    assert len(fresh.files()) == SNAPSHOT_EVERY + 3
+    assert fresh.last_batch("query") == SNAPSHOT_EVERY + 2
+
+
+def test_files_that_somebody_else_replaced_are_not_replaced_again(tmp_path: Path) -> None:
+    table = ParquetTable(str(tmp_path))
+    table.append("query", 0, [written(table, 0, 1), written(table, 1, 1)])
+    old = [each.path for each in table.files()]
+    table.replace(old, [written(table, 2, 2)])
+
+    with pytest.raises(TableError, match="was replaced by somebody else"):
+        table.replace(old, [written(table, 4, 2)])
+    assert [each.rows for each in table.files()] == [2]
+
+
+def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
+    table = ParquetTable(str(tmp_path))
+    table.append("query", 0, [written(table, 0, 1)])
+    Path(tmp_path, "_emberq_log", f"{0:020d}.json").write_bytes(b"{")
+
+    with pytest.raises(TableError, match=r"0\.json is damaged"):
+        ParquetTable(str(tmp_path)).files()
+
+
+def test_values_of_partitions_cannot_leave_their_folder() -> None:
+    assert partition_path({"topic": "../a=b/%RETRY%x"}) == "topic=..%2Fa%3Db%2F%25RETRY%25x"

@@ -1,0 +1,109 @@
+"""Ranges of a queue become files that name what they hold."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from emberq.errors import ConfigError
+from emberq.model.queue import MessageQueue
+from emberq.spark.archive.layout import ArchiveLayout
+from emberq.spark.archive.writer import write_range
+from emberq.spark.planning import QueueSlice
+
+HOUR_US = 3_600_000_000
+SLICE = QueueSlice(MessageQueue("broker-a", 3, "orders"), 100, 200)
+
+
+def batch(offsets: range, stored_at_us: list[int]) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "topic": pa.array(["orders"] * len(offsets)),
+            "queueOffset": pa.array(offsets, pa.int64()),
+            "storeTimestamp": pa.array(stored_at_us, pa.timestamp("us", "UTC")),
+            "body": pa.array([b"x" * 100] * len(offsets), pa.binary()),
+        }
+    )
+
+
+def layout(folder: Path, **options: object) -> ArchiveLayout:
+    return ArchiveLayout(root=str(folder), writer="query", **options)  # type: ignore[arg-type] # each test names its own
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_range_is_one_file_that_says_what_is_in_it(tmp_path: Path) -> None:
+    batches = [batch(range(100, 110), [HOUR_US] * 10), batch(range(110, 120), [HOUR_US] * 10)]
+
+    (written,) = write_range(batches, SLICE, layout(tmp_path))
+
+    assert written.partition == {"topic": "orders", "date": "1970-01-01"}
+    assert (written.rows, written.first_offset, written.next_offset) == (20, 100, 120)
+    assert written.size_bytes == (tmp_path / written.path).stat().st_size
+    table = pq.read_table(tmp_path / written.path, partitioning=None)
+    assert table.column_names == ["queueOffset", "storeTimestamp", "body"]
+    assert table["queueOffset"].to_pylist() == list(range(100, 120))
+
+
+def test_rows_of_two_days_go_to_two_partitions(tmp_path: Path) -> None:
+    rows = batch(range(100, 104), [23 * HOUR_US, 24 * HOUR_US, 23 * HOUR_US, 25 * HOUR_US])
+
+    written = write_range([rows], SLICE, layout(tmp_path))
+
+    assert {each.partition["date"]: each.rows for each in written} == {
+        "1970-01-01": 2,
+        "1970-01-02": 2,
+    }
+
+
+def test_the_same_range_read_again_leaves_the_same_files(tmp_path: Path) -> None:
+    rows = [batch(range(100, 110), [0] * 10)]
+
+    first = write_range(rows, SLICE, layout(tmp_path))
+    second = write_range(rows, SLICE, layout(tmp_path))
+
+    assert first == second
+    assert files_below(tmp_path) == [first[0].path]
+
+
+def test_large_ranges_become_several_files(tmp_path: Path) -> None:
+    batches = [batch(range(n, n + 10), [0] * 10) for n in range(100, 150, 10)]
+
+    written = write_range(batches, SLICE, layout(tmp_path, file_size_bytes=1))
+
+    assert [each.rows for each in written] == [10] * 5
+    assert len(files_below(tmp_path)) == 5
+
+
+def test_partition_columns_stay_where_a_format_wants_them(tmp_path: Path) -> None:
+    rows = [batch(range(100, 110), [0] * 10)]
+    wanted = layout(tmp_path, partition_by=("topic", "hour"), keeps_partition_columns=True)
+
+    (written,) = write_range(rows, SLICE, wanted)
+
+    table = pq.read_table(tmp_path / written.path, partitioning=None)
+    assert set(table["topic"].to_pylist()) == {"orders"}
+    assert set(table["hour"].to_pylist()) == {"00"}
+
+
+def test_a_failed_read_leaves_nothing_behind(tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield batch(range(100, 110), [0] * 10)
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError):
+        write_range(broken(), SLICE, layout(tmp_path))
+    assert files_below(tmp_path) == []
+
+
+def test_an_empty_range_is_no_file(tmp_path: Path) -> None:
+    assert write_range([], SLICE, layout(tmp_path)) == []
+
+
+def test_a_column_that_cannot_partition_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="partitionBy='body'"):
+        layout(tmp_path, partition_by=("body",))

@@ -23,7 +23,7 @@ make lint          ruff, mypy and the import rules
 make fmt           format the code, mend what ruff can mend
 make interop       the official software against EmberQ, CI's part (needs a JDK and Maven)
 make interop-full  the same, the whole matrix
-make bench         the benchmarks (PART=store, scenarios, timers, client, client_soak, spark)
+make bench         the benchmarks (PART=store, scenarios, timers, transactions, client, client_soak, spark)
 make docs          build the documentation into site/, every link checked
 make lock          requirements/*.lock from pyproject.toml (UPGRADE=1: newest versions)
 make clean         remove .venv, caches and everything built

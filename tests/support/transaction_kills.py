@@ -37,77 +37,25 @@ SETTLED_WITHIN_S = 60.0
 _PROPERTIES = f"TRAN_MSG\x01true\x02PGROUP\x01{GROUP}\x02"
 
 
-class TransactionKills:
-    """One store directory and everything that was promised about it."""
+class Payer:
+    """A producer that remembers what brokers answered, and answers what they ask."""
 
-    def __init__(self, home: Path, random: Random, **config: str) -> None:
-        self._home = home
-        self._random = random
-        self._config = CONFIG | config
-        self._numbers = count()
-        self.stored: set[bytes] = set()  # halves that the broker acknowledged
+    def __init__(self) -> None:
+        self.stored: set[bytes] = set()  # halves that a broker acknowledged
         self.ended: set[bytes] = set()  # whose end it acknowledged too
         self.asked: Counter[bytes] = Counter()
         self.asked_in_vain: list[bytes] = []
 
-    async def run(self) -> None:
-        """One life of the broker, ended in the middle of many transactions."""
-        with self._broker() as broker:
-            payer = await self._connected(broker)
-            lanes = [asyncio.create_task(self._lane(payer)) for _ in range(LANES)]
-            goal = len(self.stored) + self._random.randrange(20, 400)
-            await until(lambda: len(self.stored) >= goal)
-            await asyncio.to_thread(broker.kill)
-            await asyncio.gather(*lanes)
-            payer.abort()
-
-    async def settle(self) -> Counter[bytes]:
-        """A last life in which everything is ended; what consumers see."""
-        with self._broker() as broker:
-            payer = await self._connected(broker)
-            wanted = {body for body in self.stored if not body.startswith(b"rollback")}
-            async with asyncio.timeout(SETTLED_WITHIN_S):
-                while not wanted <= (seen := await self._delivered(payer)).keys():
-                    assert len(seen) <= len(self.stored)
-            payer.abort()
-            assert broker.stop() == 0
-        return seen
-
-    def check(self, seen: Counter[bytes]) -> None:
-        """Nothing committed is missing, nothing rolled back is there, nothing is there twice
-        whose end was answered, and nobody's silence was taken for an answer."""
-        rolled_back = [body for body in seen if body.startswith(b"rollback")]
-        assert not rolled_back, rolled_back[:5]
-        assert not self.asked_in_vain, self.asked_in_vain[:5]
-        doubled = [body for body in self.ended if seen[body] > 1]
-        assert not doubled, doubled[:5]
-        unasked = [
-            body for body in self.stored if body.startswith(b"forgotten") and not self.asked[body]
-        ]
-        assert not unasked, unasked[:5]
-
-    def _broker(self) -> AbstractContextManager[LocalBroker]:
-        return run_broker(self._home, "--log-level", "error", config=self._config)
-
-    async def _connected(self, broker: LocalBroker) -> Connection:
+    async def connected(self, host: str, port: int) -> Connection:
         handlers = HandlerRegistry()
         handlers.add(RequestCode.CHECK_TRANSACTION_STATE, self._answer)
-        payer = await connect(broker.host, broker.port, Endpoint(handlers))
+        payer = await connect(host, port, Endpoint(handlers))
         body = f'{{"clientID":"{CLIENT}","producerDataSet":[{{"groupName":"{GROUP}"}}]}}'
         beat = new_request(RequestCode.HEART_BEAT, None, body.encode())
         assert (await payer.call(beat, CALL_TIMEOUT_S)).code == 0
         return payer
 
-    async def _lane(self, payer: Connection) -> None:
-        try:
-            while True:
-                number = next(self._numbers)
-                kind = KINDS[number % len(KINDS)]
-                await self._pay(payer, f"{kind}:{number:08d}".encode(), kind)
-        except RemotingError:
-            return
-
-    async def _pay(self, payer: Connection, body: bytes, kind: str) -> None:
+    async def pay(self, payer: Connection, body: bytes, kind: str) -> None:
         fields = {"a": GROUP, "b": TOPIC, "c": "TBW102", "d": "1", "e": "0", "f": "4"}
         fields |= {"g": str(time.time_ns() // 1_000_000), "h": "0", "i": _PROPERTIES}
         send = new_request(RequestCode.SEND_MESSAGE_V2, fields, body)
@@ -139,8 +87,67 @@ class TransactionKills:
             answer["commitOrRollback"] = UNKNOWN
         payer.send_oneway(new_request(RequestCode.END_TRANSACTION, answer))
 
-    async def _delivered(self, reader: Connection) -> Counter[bytes]:
+    async def delivered(self, reader: Connection) -> Counter[bytes]:
         return Counter(bytes(record.body) for record in await pulled(reader, TOPIC, 0))
+
+
+class TransactionKills(Payer):
+    """One store directory and everything that was promised about it."""
+
+    def __init__(self, home: Path, random: Random, **config: str) -> None:
+        super().__init__()
+        self._home = home
+        self._random = random
+        self._config = CONFIG | config
+        self._numbers = count()
+
+    async def run(self) -> None:
+        """One life of the broker, ended in the middle of many transactions."""
+        with self._broker() as broker:
+            payer = await self.connected(broker.host, broker.port)
+            lanes = [asyncio.create_task(self._lane(payer)) for _ in range(LANES)]
+            goal = len(self.stored) + self._random.randrange(20, 400)
+            await until(lambda: len(self.stored) >= goal)
+            await asyncio.to_thread(broker.kill)
+            await asyncio.gather(*lanes)
+            payer.abort()
+
+    async def settle(self) -> Counter[bytes]:
+        """A last life in which everything is ended; what consumers see."""
+        with self._broker() as broker:
+            payer = await self.connected(broker.host, broker.port)
+            wanted = {body for body in self.stored if not body.startswith(b"rollback")}
+            async with asyncio.timeout(SETTLED_WITHIN_S):
+                while not wanted <= (seen := await self.delivered(payer)).keys():
+                    assert len(seen) <= len(self.stored)
+            payer.abort()
+            assert broker.stop() == 0
+        return seen
+
+    def check(self, seen: Counter[bytes]) -> None:
+        """Nothing committed is missing, nothing rolled back is there, nothing is there twice
+        whose end was answered, and nobody's silence was taken for an answer."""
+        rolled_back = [body for body in seen if body.startswith(b"rollback")]
+        assert not rolled_back, rolled_back[:5]
+        assert not self.asked_in_vain, self.asked_in_vain[:5]
+        doubled = [body for body in self.ended if seen[body] > 1]
+        assert not doubled, doubled[:5]
+        unasked = [
+            body for body in self.stored if body.startswith(b"forgotten") and not self.asked[body]
+        ]
+        assert not unasked, unasked[:5]
+
+    def _broker(self) -> AbstractContextManager[LocalBroker]:
+        return run_broker(self._home, "--log-level", "error", config=self._config)
+
+    async def _lane(self, payer: Connection) -> None:
+        try:
+            while True:
+                number = next(self._numbers)
+                kind = KINDS[number % len(KINDS)]
+                await self.pay(payer, f"{kind}:{number:08d}".encode(), kind)
+        except RemotingError:
+            return
 
 
 def _end_fields(body: bytes, queue_offset: str, log_offset: str) -> dict[str, str]:

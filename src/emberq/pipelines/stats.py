@@ -1,5 +1,6 @@
 """Throughput, sizes and latencies of topics over time."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = "topic,tags,bornTimestamp,storeTimestamp,size"
 PERCENTILES = (0.5, 0.95, 0.99)
 _NAMES = ("p50", "p95", "p99")
+WINDOWS_DRAWN_MAX = 5_000
 
 
 class Stats(Job, kw_only=True):
@@ -242,13 +244,13 @@ def _tag_table(tags: list[Any]) -> ReportTable:
 
 def _sections(windows: list[Any], tags: list[Any]) -> list[Section]:
     topics = sorted({row["topic"] for row in windows})
-    starts = sorted({row["windowStart"] for row in windows})
+    starts = _starts(windows)
     labels = [start.strftime("%H:%M:%S") for start in starts]
     by_place = {(row["windowStart"], row["topic"]): row for row in windows}
 
     def lines(column: str) -> list[Line]:
         return [
-            Line(topic, [_value(by_place.get((start, topic)), column) for start in starts])
+            Line(topic, [_value(by_place.get((start, topic)), column) or 0 for start in starts])
             for topic in topics
         ]
 
@@ -262,6 +264,18 @@ def _sections(windows: list[Any], tags: list[Any]) -> list[Section]:
         Section("Latency from birth to storage", line_chart(labels, latencies, " ms")),
         Section("Messages by tag", bar_chart(named)),
     ]
+
+
+def _starts(windows: list[Any]) -> list[datetime]:
+    """Of all windows from the first to the last, those without messages too: time is an axis."""
+    known = sorted({row["windowStart"] for row in windows})
+    if not known:
+        return []
+    step = windows[0]["windowEnd"] - windows[0]["windowStart"]
+    count = round((known[-1] - known[0]) / step) + 1
+    if count > WINDOWS_DRAWN_MAX:
+        return known
+    return [known[0] + step * number for number in range(count)]
 
 
 def _value(row: Any, column: str) -> float | None:

@@ -1,11 +1,12 @@
 """Reports are whole pages that load nothing."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from emberq.pipelines.charts import Line, bar_chart, line_chart
 from emberq.pipelines.html_report import Section, render
 from emberq.pipelines.job import ReportTable
+from emberq.pipelines.stats import _starts
 
 
 def test_a_page_shows_facts_charts_and_tables_and_loads_nothing() -> None:
@@ -37,3 +38,13 @@ def test_charts_without_values_are_empty_but_whole() -> None:
     assert line_chart([], []).endswith("</svg>")
     assert bar_chart([]).endswith("</svg>")
     assert "circle" in line_chart(["one"], [Line("a", [5])])
+
+
+def test_windows_without_messages_have_their_place_on_the_axis() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    minute = timedelta(minutes=1)
+    windows = [
+        {"windowStart": noon + minute * at, "windowEnd": noon + minute * (at + 1)} for at in (0, 4)
+    ]
+
+    assert _starts(windows) == [noon + minute * at for at in range(5)]

@@ -20,7 +20,7 @@ from tests.interop.harness.sites import BROKER_NAME, NEWEST
 from tests.interop.store_sizes import BROKER_CONFIG
 from tests.interop.store_station import STOP_TIMEOUT_S, Ending
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 TOPIC = "Late"
 CALL_TIMEOUT_S = 10.0
@@ -28,6 +28,8 @@ DELIVERED_WITHIN_S = 90.0
 LEVEL_DELAYS_MS = {1: 1_000, 2: 15_000}
 # Due while this broker runs, the next one, and the one after that.
 TIMED_DELAYS_MS = (1_000, 9_000, 20_000, 35_000)
+# Long enough for the next broker to start on a busy machine.
+RECALLED_DELAY_MS = 75_000
 EACH = 20
 CONFIG = BROKER_CONFIG | {"messageDelayLevel": "1s 15s", "recallMessageEnable": "true"}
 
@@ -50,7 +52,8 @@ class Travellers:
             for delay_ms in TIMED_DELAYS_MS:
                 text = f"TIMER_DELAY_MS\x01{delay_ms}\x02"
                 await self._send(connection, f"{stage}-{number}", delay_ms, text)
-        await self._send(connection, f"{stage}-recalled", 30_000, "TIMER_DELAY_MS\x0130000\x02")
+        text = f"TIMER_DELAY_MS\x01{RECALLED_DELAY_MS}\x02"
+        await self._send(connection, f"{stage}-recalled", RECALLED_DELAY_MS, text)
 
     async def _send(self, connection: Connection, name: str, delay_ms: int, text: str) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -79,6 +82,13 @@ class Travellers:
             while not wanted <= self.delivered.keys():
                 await self._read(connection)
                 await asyncio.sleep(0.1)
+
+    async def until_due(self, connection: Connection) -> None:
+        """Until what was recalled would have come."""
+        due_ms = max(int(body.split()[-1]) for body in self.recalled)
+        while time.time_ns() // 1_000_000 < due_ms + 2_000:
+            await asyncio.sleep(0.1)
+        await self._read(connection)
 
     async def _read(self, connection: Connection) -> None:
         fields = {"consumerGroup": "Readers", "topic": TOPIC, "queueId": "0", "maxMsgNums": "32"}
@@ -126,6 +136,7 @@ async def stay(travellers: Travellers, broker: Broker, stage: str, *, is_last: b
             await travellers.until_delivered(connection, {first})
         else:
             await travellers.until_delivered(connection, travellers.sent - travellers.recalled)
+            await travellers.until_due(connection)
     finally:
         connection.abort()
 

@@ -86,7 +86,7 @@ class Travellers:
     async def until_due(self, connection: Connection) -> None:
         """Until what was recalled would have come."""
         due_ms = max(int(body.split()[-1]) for body in self.recalled)
-        while time.time_ns() // 1_000_000 < due_ms + 2_000:
+        while time.time_ns() // 1_000_000 < due_ms + 2_000:  # noqa: ASYNC110 - time has no event
             await asyncio.sleep(0.1)
         await self._read(connection)
 

@@ -1,11 +1,15 @@
 """Official clients cannot tell a broker of ours from an official one: they print the same."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from emberq.admin import Admin
+from emberq.errors import MessageNotFound
 from tests.interop.conftest import language_trouble, skip_or_fail, stop_everything
 from tests.interop.harness.scenario_client import (
     LANGUAGES,
@@ -13,7 +17,7 @@ from tests.interop.harness.scenario_client import (
     ScenarioClient,
     start_pair,
 )
-from tests.interop.harness.sites import Sites, start_emberq_site, start_sites
+from tests.interop.harness.sites import Site, Sites, start_emberq_site, start_sites
 from tests.interop.harness.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
@@ -39,6 +43,39 @@ def test_a_client_sees_the_same_on_both_brokers(
     assert ours == official
     assert official
     assert not [line for line in official if line.endswith(" false")]  # waited for in vain
+
+
+TRACED = [name for name, language in LANGUAGES.items() if "trace" in language.scenarios]
+
+
+@pytest.mark.parametrize("language", TRACED)
+def test_traces_of_official_clients_are_read(
+    language: str, pairs: Callable[[str], ClientPair]
+) -> None:
+    """By the comparison above they were sent; who wrote them is another language."""
+    pair = pairs(language)
+    pair.run("trace")
+    key = f"{pair.language.prefix}-trace-key"
+
+    kinds = [
+        eventually(partial(traced_events, client.site, key), lambda found: len(found) == 3, 30.0)
+        for client in (pair.emberq, pair.official)
+    ]
+
+    assert kinds == [["Published", "ConsumeBegan", "ConsumeEnded"]] * 2
+
+
+def traced_events(site: Site, key: str) -> list[str]:
+    async def ask() -> list[str]:
+        async with Admin(site.name_server.address) as admin:
+            traces = await admin.trace(key)
+            fullest = max(traces, key=lambda trace: len(trace.events))
+            return [type(event).__name__ for event in fullest.events]
+
+    try:
+        return asyncio.run(ask())
+    except MessageNotFound:
+        return []
 
 
 @pytest.fixture(scope="module")

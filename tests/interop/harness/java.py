@@ -22,7 +22,7 @@ OPTIONS = (
 )
 SCENARIO_CLASSES = (
     *("ScenarioShell", "Clients", "SendScenarios", "PushScenarios", "PullScenarios"),
-    *("RetryScenarios", "TimedScenarios", "LoadScenario"),
+    *("RetryScenarios", "TimedScenarios", "LoadScenario", "ConversationScenarios"),
 )
 CLIENT_CLASSES = ("Producer", "PushConsumer", "StoreShell", "Mixed")
 EMPTY_LOGBACK = '<configuration><root level="OFF"/></configuration>\n'

@@ -31,6 +31,9 @@ TOPICS: dict[str, dict[str, int]] = {
     "retry": {"{}-retry": 1},
     "suspend": {"{}-suspend": 1},
     "later": {"{}-later": 4},
+    "transaction": {"{}-transaction": 4},
+    "reply": {"{}-reply": 4},
+    "trace": {"{}-trace": 1},
     "load": {"{}-load": 4},
 }
 
@@ -161,8 +164,8 @@ def node() -> Language:
     def command(name_server: str, prefix: str, _home: Path) -> list[str]:
         return ["node", str(node_program()), name_server, prefix]
 
-    # It has no lock for queues, no pull consumer and no look-up of messages.
-    left_out = {"query", "pull", "lite", "suspend", "later"}
+    # It has no lock for queues, no pull consumer, no look-up of messages and no transactions.
+    left_out = {"transaction", "reply", "trace", "query", "pull", "lite", "suspend", "later"}
     scenarios = tuple(name for name in EVERY_SCENARIO if name not in left_out)
     return Language(
         "Node client ali-ons 3.12.0", "node", ("node", "npm"), scenarios, command, node_program

@@ -22,7 +22,11 @@ CREATE_TOPIC, GET_ROUTE, RESET_OFFSET = 17, 105, 222
 ROUTE_TIMEOUT_S = 20.0
 
 # Retries take the third level and later ones: a second each instead of minutes.
-SETTINGS = {"messageDelayLevel": " ".join(["1s"] * 18), "recallMessageEnable": "true"}
+SETTINGS = {
+    **{"messageDelayLevel": " ".join(["1s"] * 18), "recallMessageEnable": "true"},
+    **{"transactionTimeOut": "1000", "transactionCheckInterval": "2000"},
+    "traceTopicEnable": "true",
+}
 # Go clients leave locks behind; a system property officially, a key of broker.conf for ours.
 LOCK_TIME_KEY, LOCK_TIME_MS = "rocketmq.broker.rebalance.lockMaxLiveTime", "10000"
 OWN_SETTINGS = SETTINGS | {LOCK_TIME_KEY: LOCK_TIME_MS}

@@ -16,6 +16,7 @@ public final class ScenarioShell {
         PullScenarios pull = new PullScenarios(clients);
         RetryScenarios retry = new RetryScenarios(clients);
         TimedScenarios timed = new TimedScenarios(clients);
+        ConversationScenarios conversation = new ConversationScenarios(clients);
         LoadScenario load = new LoadScenario(clients);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         System.out.println("ready");
@@ -38,6 +39,9 @@ public final class ScenarioShell {
                     case "retry": retry.concurrent(answer); break;
                     case "suspend": retry.orderly(answer); break;
                     case "later": timed.later(answer); break;
+                    case "transaction": conversation.transaction(answer); break;
+                    case "reply": conversation.reply(answer); break;
+                    case "trace": conversation.trace(answer); break;
                     case "load": load.start(answer); break;
                     case "loaded": load.progress(answer); break;
                     case "unload": load.stop(answer); break;

@@ -24,6 +24,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  */
 public final class Mixed {
     private static final int POLL_MS = 50;
+    private static final int TRACE_FLUSH_MS = 1_500;
 
     public static void main(String[] arguments) throws Exception {
         String nameServer = arguments[0], role = arguments[1], group = arguments[2], topic = arguments[3];
@@ -111,6 +112,7 @@ public final class Mixed {
             batch.add(new Message(topic, "batch", "java-batch-" + number, ("b" + number).getBytes()));
         }
         producer.send(batch);
+        Thread.sleep(TRACE_FLUSH_MS); // traces leave later, and nobody can wait for them
         producer.shutdown();
     }
 

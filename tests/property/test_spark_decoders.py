@@ -156,3 +156,14 @@ def test_the_usual_rows_never_take_the_slow_lane(monkeypatch: pytest.MonkeyPatch
     assert dict(batch.column("properties").to_pylist()[7])["colour"] == "colour 7"
     assert batch.schema.field("properties").type == pa.map_(pa.string(), pa.string())
     assert Column("properties", MAP) in shape.columns
+
+
+def test_rows_with_more_properties_than_buckets_are_whole() -> None:
+    properties = {"KEYS": "k", **{f"property-{number}": str(number) for number in range(70)}}
+    content = b"".join(
+        encode_record("orders", b"body", encode_properties(properties), queue_offset=number)
+        for number in range(3)
+    )
+    shape = RowShape(MESSAGES, "orders", "broker-a", 0, 3, DecodeOptions())
+
+    assert outcome(decode_vector, content, shape) == outcome(decode_scalar, content, shape)

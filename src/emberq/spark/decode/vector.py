@@ -69,13 +69,15 @@ def _decode(frames: Frames, shape: RowShape) -> Any:
     if not shape.wants("properties", *_FROM_ITEMS):
         return _with_lane(frames, shape, is_irregular, None)
     texts = _texts(frames)
-    if shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns:
-        items = split_properties(texts)
-        is_plain = items is not None
-    else:
-        items, is_plain = None, is_text(*_content_and_starts(texts))
-    if not is_plain:
+    if not (shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns):
+        if not is_text(*_content_and_starts(texts)):
+            is_irregular |= irregular_rows(texts)
+        return _with_lane(frames, shape, is_irregular, None)
+    items = split_properties(texts)
+    if items is None:  # some row is irregular, or only looked so: names may share a bucket
         is_irregular |= irregular_rows(texts)
+        if not is_irregular.any():
+            items = split_properties(texts, is_checked=True)
     return _with_lane(frames, shape, is_irregular, items)
 
 

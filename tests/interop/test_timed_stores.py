@@ -141,8 +141,20 @@ async def stay(travellers: Travellers, broker: Broker, stage: str, *, is_last: b
         connection.abort()
 
 
-@pytest.mark.parametrize("ending", list(Ending), ids=lambda ending: str(ending.name).lower())
-@pytest.mark.parametrize("first", ["official", "emberq"])
+@pytest.mark.parametrize(
+    ("first", "ending"),
+    [
+        pytest.param(
+            first,
+            ending,
+            id=f"{first}-{ending.name.lower()}",
+            # CI's part: our own store, killed; each of these takes a minute.
+            marks=() if (first, ending) == ("emberq", Ending.KILLED) else pytest.mark.slow,
+        )
+        for first in ("official", "emberq")
+        for ending in Ending
+    ],
+)
 def test_waiting_messages_move_there_and_back(first: str, ending: Ending, home: Path) -> None:
     travellers = Travellers()
     other = "emberq" if first == "official" else "official"

@@ -83,7 +83,7 @@ def language_trouble(name: str) -> str | None:
     return None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pairs(
     sites: Sites, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], ClientPair]]:
@@ -120,9 +120,12 @@ def cluster(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         stop_everything(home)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sites(official_artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
-    """A broker of ours and an official one, each with a name server of its own."""
+    """A broker of ours and an official one, each with a name server of its own.
+
+    Not for all modules: since its first transaction the official one keeps a core busy.
+    """
     home = tmp_path_factory.mktemp("sites-")
     try:
         yield start_sites(home)

@@ -1,5 +1,6 @@
 """Makes the log's next segment before it is needed, in a thread of its own."""
 
+import errno
 import logging
 import threading
 import time
@@ -108,7 +109,11 @@ class SegmentAllocator:
                 path = self._wanted
                 self._is_making = True
             assert path is not None
-            segment, failure = self._made(path)
+            try:
+                segment, failure = self._made(path)
+            except Exception as error:  # without this thread the log could not grow any more
+                log.exception("segment_not_made path=%s", path)
+                segment, failure = None, OSError(errno.EIO, repr(error), str(path))
             with self._changed:
                 if self._wanted == path:
                     self._ready, self._failure, self._wanted = segment, failure, None

@@ -123,3 +123,17 @@ def test_stopping_removes_what_nobody_took(disk: FaultyDisk) -> None:
     allocator.stop()
 
     assert disk.files() == [disk.root / "a"]
+
+
+def test_a_failure_of_our_own_is_told_and_the_next_segment_is_made(
+    allocator: SegmentAllocator, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("not meant to happen")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "create_mapped", broken)
+        with pytest.raises(OSError, match="not meant to happen"):
+            allocator.take(disk.root / "a")
+
+    assert allocator.take(disk.root / "b").size == SIZE

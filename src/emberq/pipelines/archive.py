@@ -113,7 +113,6 @@ class _Run:
         self._rows = self._files = self._bytes = self._batches = self._skipped = 0
         self._table: Table | None = None
         self._writer = _writer_of(job.checkpoint_path)
-        self._failure: BaseException | None = None
 
     def run(self) -> Report:
         job = self._job

@@ -83,6 +83,15 @@ def test_properties_that_are_too_long_are_refused_by_both(size: int) -> None:
     both("encode_common_record", b"\x01t", b"", bytes(size), 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
 
 
+@pytest.mark.parametrize("first", range(0, 640, 64))
+def test_bodies_of_every_size_have_the_same_checksum(first: int) -> None:
+    """Sums fold 64 bytes at a time, then 16, then one by one."""
+    body = bytes(number * number % 251 for number in range(first + 64))
+    for size in (*range(first, first + 64), 1_535 + first, 65_536 + first):
+        given = body[:size] if size <= len(body) else (body * (size // len(body) + 1))[:size]
+        both("encode_common_record", b"\x01t", given, b"p", 1, 2, 3, 4, 5, 6, IPV4, 7, IPV4, 8, 9)
+
+
 def test_large_bodies_of_a_batch_are_equal() -> None:
     host = PackedHost(bytes(8))
     sizes = (1_535, 1_536, 40_000)
@@ -118,6 +127,47 @@ def test_batches_are_equal(
     both("explode_batch", batch_of(messages), topic, topic_part(topic), *around)
 
 
+# What messages of one producer have in common, and keys that mostly end differently.
+unique_keys = st.lists(
+    st.tuples(
+        st.sampled_from(("7F0000010B2C18B4AAC2", "7F0000010B2C18B4AAC3", "7F00\x02", "ä", "")),
+        st.sampled_from(("", "00000000", "9" * 70)),
+        st.integers(0, 40),
+    ).map(lambda parts: f"{parts[0]}{parts[1]}{parts[2]:X}".encode()),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(
+    unique_keys,
+    st.sampled_from((b"", b"WAIT\x01true\x02", b"KEYS\x01k\x02", b"TAGS\x01B\x02")),
+    st.sampled_from(
+        (b"", b"\x02", b"\x02TAGS\x01A\x02", b"\x02UNIQ_KEY\x01\x02", b"\x02W\x01t\x02")
+    ),
+    st.lists(st.integers(0, 2), min_size=1, max_size=3),
+)
+def test_batches_of_one_producer_are_equal(
+    keys: list[bytes], before: bytes, behind: bytes, body_sizes: list[int]
+) -> None:
+    texts = [before + b"UNIQ_KEY\x01" + key + behind for key in keys]
+    messages = [
+        (number, b"x" * body_sizes[number % len(body_sizes)], text)
+        for number, text in enumerate(texts)
+    ]
+    both("explode_batch", batch_of(messages), "t", b"\x01t", 0, 0, 0, 0, 0, IPV4, 0, IPV4, 0)
+
+
+def test_a_batch_of_more_messages_than_are_hashed_at_once_is_equal() -> None:
+    text = "UNIQ_KEY\x017F0000010B2C18B4AAC2{:012X}\x02TAGS\x01A\x02"
+    messages = [(0, b"x", text.format(number).encode()) for number in range(300)]
+    hashes = both("explode_batch", batch_of(messages), "t", b"\x01t", *(0,) * 5, IPV4, 0, IPV4, 0)[
+        3
+    ]
+
+    assert len(hashes) == 600
+
+
 @given(elements, st.data())
 def test_damaged_batches_are_equal(
     messages: list[tuple[int, bytes, bytes]], data: st.DataObject
@@ -143,6 +193,14 @@ def test_hashes_are_equal(pairs: list[tuple[str, str]]) -> None:
     assert into == hashes[::-1]
 
 
+@given(
+    st.integers(0, 70).map(lambda size: "7F00000" * 10 + "x" * size),
+    st.lists(st.text("0123456789AFä\ud800", min_size=3, max_size=3), max_size=64),
+)
+def test_hashes_of_keys_that_begin_alike_are_equal(beginning: str, ends: list[str]) -> None:
+    both("index_hashes", ["topic"] * len(ends), [beginning + end for end in ends])
+
+
 def test_lone_surrogates_hash_equally() -> None:
     both("index_hashes", ["t", "\ud800", "t"], ["\udc00", "x", "\ud83d\ude00😀"])
 
@@ -161,6 +219,26 @@ def test_index_entries_and_slots_are_equal(
     slots = [array("i", [0] * slot_count), array("i", [0] * slot_count)]
     answers = [
         twin.chain_entries(memoryview(values), number, *columns)
+        for twin, values in zip((PURE, COMPILED), slots, strict=True)
+    ]
+
+    assert answers[0] == answers[1]
+    assert slots[0] == slots[1]
+
+
+@given(
+    st.integers(1, 300),
+    st.lists(st.integers(0, (1 << 31) - 1), min_size=1, max_size=64),
+    st.integers(0, (1 << 31) - 1),
+)
+def test_index_entries_of_messages_with_one_tag_are_equal(
+    slot_count: int, keys: list[int], tag: int
+) -> None:
+    hashes = [number for key in keys for number in (key, tag)]
+    offsets, seconds = list(range(len(hashes))), [7] * len(hashes)
+    slots = [array("i", range(slot_count)), array("i", range(slot_count))]
+    answers = [
+        twin.chain_entries(memoryview(values), 1_000, hashes, offsets, seconds)
         for twin, values in zip((PURE, COMPILED), slots, strict=True)
     ]
 
@@ -281,6 +359,22 @@ def test_keys_of_records_are_equal(records: list[Any]) -> None:
     both("hash_record_keys", records)
 
 
+@given(
+    st.lists(texts, max_size=80),
+    st.sampled_from(("A", "", None)),
+    st.lists(st.sampled_from(("A", None)), max_size=1),
+)
+def test_keys_of_records_of_one_producer_are_equal(
+    keys: list[str], tags: str | None, last: list[str | None]
+) -> None:
+    records = [
+        indexed_record(number, key, tags=tags, topic="t", stored_at_ms=number)
+        for number, key in enumerate(keys)
+    ]
+    records += [indexed_record(99, None, tags=tag, topic="t", stored_at_ms=9) for tag in last]
+    both("hash_record_keys", records)
+
+
 @given(st.lists(st.tuples(topics, properties, st.integers(0, 3), small), max_size=20))
 def test_the_same_keys_are_collected(records: list[tuple[str, bytes, int, int]]) -> None:
     collectors = (PURE.KeyCollector(), COMPILED.KeyCollector())
@@ -344,3 +438,65 @@ def test_the_same_records_and_flaws_are_found(
         )
         if is_over:
             break
+
+
+class Followed:
+    """A queue, as the collectors see it."""
+
+    def __init__(self, topic: str, end_offset: int, log_end_offset: int) -> None:
+        self.topic = topic
+        self.end_offset = end_offset
+        self.log_end_offset = log_end_offset
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("a", "bÄ", "odd", "new")),  # topic
+            st.integers(0, 1),  # queue
+            st.sampled_from((0, 0, 0, 0, 1)),  # offset too many
+            properties,
+            st.sampled_from((0, 0, 0, 0x1, 0x4, 0x8)),  # system flag
+            hosts_of_any_kind.map(lambda host: host if host[0] > 200 else IPV4),
+            st.booleans(),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 1_000),
+    st.integers(0, 600),
+    st.integers(1, 13),
+    st.data(),
+)
+def test_the_same_records_are_collected(
+    messages: list[Any], begun: int, indexed_until: int, count_max: int, data: st.DataObject
+) -> None:
+    base, content = 64, b""
+    offsets: dict[tuple[str, int], int] = {}
+    for topic, queue_id, extra, text, flag, host, is_v2 in messages:
+        offset = offsets.get((topic, queue_id), 3)
+        offsets[topic, queue_id] = offset + 1
+        content += encode_record(
+            topic, b"body" * queue_id, text, queue_id=queue_id, queue_offset=offset + extra,
+            log_offset=base + len(content), system_flag=flag, born_host=host, store_host=IPV4,
+            stored_at_ms=len(content), is_v2=is_v2 and extra > 0,
+        )  # fmt: skip
+    damaged = bytearray(content)
+    if content and data.draw(st.booleans()):
+        damaged[data.draw(st.integers(0, len(content) - 1))] ^= 0x81
+    answers = []
+    for twin in (PURE, COMPILED):
+        known = {
+            (topic.encode(), queue_id): Followed(topic, 3, begun if topic == "a" else -1)
+            for topic in ("a", "bÄ", "odd")
+            for queue_id in (0, 1)
+        }
+        keys = twin.KeyCollector()
+        *facts, grown = twin.collect_records(
+            memoryview(damaged), 0, base, len(damaged), True, count_max, known, keys,
+            indexed_until, b"odd",
+        )  # fmt: skip
+        grown = [(queue.topic, *rest) for queue, *rest in grown]
+        answers.append((facts, sorted(grown), keys.take()))
+
+    assert answers[0] == answers[1]
+    assert answers[0][0][1] <= count_max

@@ -7,6 +7,7 @@ import pytest
 
 from emberq.kernel import (
     batch,
+    collect,
     index_entries,
     key_collector,
     key_hashes,
@@ -29,6 +30,7 @@ PURE: Any = SimpleNamespace(
     chain_entries=index_entries.chain_entries,
     choose_entries=queue_entries.choose_entries,
     choose_ranges=queue_entries.choose_ranges,
+    collect_records=collect.collect_records,
     encode_common_record=encode.encode_common_record,
     explode_batch=batch.explode_batch,
     hash_into=key_hashes.hash_into,

@@ -18,6 +18,7 @@ __all__ = [
     "chain_entries",
     "choose_entries",
     "choose_ranges",
+    "collect_records",
     "encode_common_record",
     "explode_batch",
     "hash_into",
@@ -32,7 +33,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 6
+INTERFACE = 7
 
 
 def _chosen() -> str:
@@ -52,6 +53,7 @@ TWIN = _chosen()
 
 if TWIN == PURE:
     from emberq.kernel.batch import explode_batch
+    from emberq.kernel.collect import collect_records
     from emberq.kernel.index_entries import chain_entries
     from emberq.kernel.key_collector import KeyCollector
     from emberq.kernel.key_hashes import hash_into, index_hashes
@@ -68,6 +70,7 @@ else:
         chain_entries,
         choose_entries,
         choose_ranges,
+        collect_records,
         encode_common_record,
         explode_batch,
         hash_into,

@@ -1,6 +1,7 @@
 """The compiled twin has the signatures of the plain one."""
 
 from emberq.kernel.batch import explode_batch as explode_batch
+from emberq.kernel.collect import collect_records as collect_records
 from emberq.kernel.index_entries import chain_entries as chain_entries
 from emberq.kernel.key_collector import KeyCollector as KeyCollector
 from emberq.kernel.key_hashes import hash_into as hash_into

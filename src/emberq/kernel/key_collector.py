@@ -97,6 +97,25 @@ class KeyCollector:
         self._hashes.append(0)
 
 
+def likeness_of(topic: str, stored: bytes, start: int) -> tuple[bytes, bytes, int, int] | None:
+    """What messages are that differ from this one in their unique key only: the bytes before and
+    behind that key, the code of their tags, and the index hash of these, -1 without tags.
+
+    The properties begin at `start`. None if they have other keys, or no unique key.
+    """
+    at = stored.find(_UNIQUE_KEY, start)
+    behind = stored.find(b"\x02", at)
+    if at < 0 or behind <= at + _UNIQUE_KEY_SIZE:
+        return None
+    rest = (topic, stored[start:at], stored[behind:])
+    facts = _facts.get(rest)
+    if facts is None:
+        if not _is_usual(stored[start:], at - start):
+            return None
+        facts = _note_facts(rest)
+    return stored[: at + _UNIQUE_KEY_SIZE], stored[behind:], *facts
+
+
 def _is_usual(properties: bytes, at: int) -> bool:
     """Whether there is one unique key, no other key, and little else."""
     return (

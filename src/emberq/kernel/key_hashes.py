@@ -12,9 +12,10 @@ from struct import Struct as Layout
 
 from emberq.record.string_hash import index_hash, java_string_hash
 
-KEYS_AT_ONCE_MAX = 64
+KEYS_AT_ONCE_MAX = 128
 KEY_LENGTH_MAX = 64  # longer keys, and keys that are not ASCII, are hashed one at a time
 STARTS_CACHED_MAX = 16_384  # pairs of topic and key length
+SHARED_STARTS_CACHED_MAX = 1024  # beginnings that the keys of a batch share
 
 TAG_MARK = "T#"  # brokers since 5.5 also index the tag, as the key `T#` and the tag
 TAG_HASHES_CACHED_MAX = 4096
@@ -22,7 +23,7 @@ TAG_LENGTH_CACHED_MAX = 128
 
 _BELOW_WHICH_ONE_AT_A_TIME_IS_FASTER = 3
 _COUNT_STEP = 8  # plans are made for multiples of this many keys, to have few of them
-_WIDTHS = (8, 16, 32, 64)
+_WIDTHS = (4, 8, 16, 32, 64)
 _WIDTH_OF_LENGTH = [next(w for w in _WIDTHS if w >= n) for n in range(KEY_LENGTH_MAX + 1)]
 
 _UNSIGNED = 0xFFFF_FFFF
@@ -53,10 +54,15 @@ def index_hashes(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
         return [index_hash(f"{topic}#{key}") for topic, key in zip(topics, keys, strict=True)]
     lengths = list(map(len, keys))
     longest = max(lengths)
+    is_one_length = min(lengths) == longest
+    if is_one_length and topics.count(topics[0]) == len(topics):
+        alike = _alike_index_hashes(topics[0], keys)
+        if alike is not None:
+            return alike
     if longest > KEY_LENGTH_MAX:
         return _with_odd_keys(topics, keys)
     width = _WIDTH_OF_LENGTH[longest]
-    if min(lengths) == longest:
+    if is_one_length:
         padding = "\0" * (width - longest)
         block = padding.join(keys)
     else:
@@ -70,6 +76,62 @@ def index_hashes(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
         number if (number := start + hashed & _UNSIGNED) < _NEGATIVE_MIN else -number & _POSITIVE
         for start, hashed in zip(starts, hashes, strict=True)
     ]
+
+
+def _alike_index_hashes(topic: str, keys: Sequence[str]) -> list[int] | None:
+    """Those of keys of one length, if they have something in common to gain from."""
+    first, last = min(keys), max(keys)
+    if not (first.isascii() and last.isascii()):
+        return None
+    width = differing_width(first.encode(), last.encode())
+    at = len(first) - width
+    if at < 1 or not width:
+        return None
+    shared = first[:at]
+    try:
+        ends = "".join([key[at:] for key in keys]).encode("ascii")
+    except UnicodeEncodeError:
+        return None
+    return _hashes_behind(topic, shared.encode(), ends, width)
+
+
+def differing_width(first: bytes, last: bytes) -> int:
+    """How many bytes at the end of keys to hash one by one, if all begin as these two do: at most
+    0 if there are too many. Both have one length."""
+    differing = int.from_bytes(first, "big") ^ int.from_bytes(last, "big")
+    size = (differing.bit_length() + 7) // 8
+    return _WIDTH_OF_LENGTH[size] if size <= KEY_LENGTH_MAX else 0
+
+
+def index_hashes_behind(topic: str, shared: bytes, ends: list[bytes]) -> list[int] | None:
+    """The same for keys of one topic that begin alike and end in so many bytes each, one of the
+    widths. Keys of one client do, and what they share is hashed once.
+
+    None if they are not plain, too many, or hold what ends a property.
+    """
+    block, width = b"".join(ends), len(ends[0])
+    if (
+        len(ends) > KEYS_AT_ONCE_MAX
+        or not block.isascii()
+        or not shared.isascii()
+        or b"\x02" in block
+        or b"\x02" in shared
+    ):
+        return None
+    return _hashes_behind(topic, shared, block, width)
+
+
+def _hashes_behind(topic: str, shared: bytes, block: bytes, width: int) -> list[int]:
+    start = _shared_start(topic, shared, width)
+    return [
+        number if (number := start + hashed & _UNSIGNED) < _NEGATIVE_MIN else -number & _POSITIVE
+        for hashed in _hash_block(block, width, len(block) // width)
+    ]
+
+
+@lru_cache(maxsize=SHARED_STARTS_CACHED_MAX)
+def _shared_start(topic: str, shared: bytes, rest_length: int) -> int:
+    return java_string_hash(f"{topic}#{shared.decode('ascii')}") * _POWERS[rest_length] & _UNSIGNED
 
 
 def hash_into(

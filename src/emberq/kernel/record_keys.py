@@ -28,6 +28,36 @@ class KeyedRecord(Protocol):
 
 def hash_record_keys(records: Sequence[KeyedRecord]) -> Collected:
     """Hashes in the order of the index, with log offset and store time of each one's record."""
+    return _alike_record_keys(records) or _record_keys(records)
+
+
+def _alike_record_keys(records: Sequence[KeyedRecord]) -> Collected | None:
+    """Of records that all have a unique key and one tag, and no other keys: most turns' records."""
+    if not records:
+        return None
+    first = records[0]
+    topic, tags = first.topic, first.tags
+    alike = [
+        record
+        for record in records
+        if record.is_indexed
+        and not record.keys
+        and record.tags == tags
+        and record.topic == topic
+        and record.unique_key is not None
+    ]
+    if not tags or len(alike) != len(records):
+        return None
+    hashes = [tag_index_hash(topic, tags)] * (2 * len(alike))
+    keys = [record.unique_key or "" for record in alike]
+    hash_into(hashes, range(0, len(hashes), 2), [topic] * len(keys), keys)
+    log_offsets, times_ms = hashes[:], hashes[:]  # of the same length
+    log_offsets[0::2] = log_offsets[1::2] = [record.log_offset for record in alike]
+    times_ms[0::2] = times_ms[1::2] = [record.stored_at_ms for record in alike]
+    return hashes, log_offsets, times_ms
+
+
+def _record_keys(records: Sequence[KeyedRecord]) -> Collected:
     hashes: list[int] = []
     owners: list[KeyedRecord] = []  # the record of each hash
     keys: list[str] = []

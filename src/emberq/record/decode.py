@@ -54,7 +54,13 @@ def decode_record(
     Raises:
         RecordError: these bytes are no complete record, or the body does not match its checksum.
     """
-    head, body_start = _unpack_head(content, position)
+    try:
+        head = PREFIX_IPV4.unpack_from(content, position)
+    except struct.error:
+        raise _cut_off(content, position) from None
+    body_start = position + PREFIX_IPV4.size
+    if head[7] & HOSTS_IPV6_MASK:
+        head, body_start = _unpack_long_head(content, position, head[7])
     (
         size,
         magic,
@@ -191,22 +197,24 @@ def with_plain_body(record: Record, size_max: int = DECOMPRESSED_SIZE_MAX) -> Re
     )
 
 
-def _unpack_head(content: bytes | memoryview, position: int) -> tuple[tuple[Any, ...], int]:
-    """Return the fields before the body, and where the body starts."""
+def _unpack_long_head(
+    content: bytes | memoryview, position: int, system_flag: int
+) -> tuple[tuple[Any, ...], int]:
+    """The fields before the body where a host has an IPv6 address, and where the body starts."""
+    layout = PREFIX_BY_HOST_SIZES[
+        IPV6_HOST_SIZE if system_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE,
+        IPV6_HOST_SIZE if system_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE,
+    ]
     try:
-        head = PREFIX_IPV4.unpack_from(content, position)
-        system_flag = head[7]
-        if not system_flag & HOSTS_IPV6_MASK:
-            return head, position + PREFIX_IPV4.size
-        layout = PREFIX_BY_HOST_SIZES[
-            IPV6_HOST_SIZE if system_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE,
-            IPV6_HOST_SIZE if system_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE,
-        ]
         return layout.unpack_from(content, position), position + layout.size
     except struct.error:
-        raise RecordError(
-            f"the record head at {position} is cut off: {len(content) - position} bytes left"
-        ) from None
+        raise _cut_off(content, position) from None
+
+
+def _cut_off(content: bytes | memoryview, position: int) -> RecordError:
+    return RecordError(
+        f"the record head at {position} is cut off: {len(content) - position} bytes left"
+    )
 
 
 def _lengths_disagree(position: int, size: int) -> RecordError:

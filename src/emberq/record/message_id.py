@@ -109,8 +109,12 @@ class UniqueKeyGenerator:
 
     def take(self, count: int) -> list[str]:
         """Several new keys, in less time than one by one."""
-        text = self._begin_of(self._now_ms())
-        return [f"{text}{number & 0xFFFF:04X}" for number in islice(self._counter, count)]
+        text, numbers = self.take_numbers(count)
+        return [f"{text}{number & 0xFFFF:04X}" for number in numbers]
+
+    def take_numbers(self, count: int) -> tuple[str, list[int]]:
+        """What several new keys begin with, and the numbers whose last 16 bits end them."""
+        return self._begin_of(self._now_ms()), list(islice(self._counter, count))
 
     def _begin_of(self, now_ms: int) -> str:
         """What all keys of one millisecond have in common."""

@@ -1,15 +1,14 @@
 """All rounds of the store's crash tests: python -m tests.crash.store_rounds --rounds 200."""
 
-import argparse
 import logging
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 import click
 
 from emberq.store.config import FlushKind
+from tests.crash.rounds import arguments_of
 from tests.support.store_faults import (
     FAULTS,
     check_cleaning_fault,
@@ -66,16 +65,14 @@ def fault_rounds() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.store_rounds", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200, help="processes killed, disks wrecked")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
-    arguments = parser.parse_args()
+    given = arguments_of(
+        "tests.crash.store_rounds", __doc__, rounds=200, what="processes killed, disks wrecked"
+    )
     logging.disable(logging.CRITICAL)  # stores report every damage that is done to them
-    click.echo(f"seed {arguments.seed}")
     click.echo("kills")
-    kill_rounds(arguments.rounds, arguments.seed)
+    kill_rounds(given.rounds, given.seed)
     click.echo("power failures")
-    power_rounds(arguments.rounds, arguments.seed)
+    power_rounds(given.rounds, given.seed)
     click.echo("failing calls")
     fault_rounds()
     click.echo("all found")

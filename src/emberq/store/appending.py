@@ -97,12 +97,17 @@ class MessageWriter:
     ) -> PutResult:
         """Append one message. Its tags, keys, unique key and delay level are those of its
         properties, which the caller has parsed already."""
-        if (refused := self._admission.refused()) is not None:
+        admission = self._admission
+        if (admission.refusal or admission.is_index_busy) and (
+            refused := admission.refused()
+        ) is not None:
             return refused
         if len(body) > self.body_size_max:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
         is_queued, is_indexed = _QUEUED_AND_INDEXED[system_flag & TRANSACTION_MASK]
-        stored_at_ms = max(self._now_ms(), self.last_stored_at_ms)
+        stored_at_ms = self._now_ms()
+        if stored_at_ms < self.last_stored_at_ms:  # noqa: PLR1730 - `max` costs a call
+            stored_at_ms = self.last_stored_at_ms
         self.last_stored_at_ms = stored_at_ms
         commit_log = self._log
         if self._has_record_crc:

@@ -286,8 +286,6 @@ class Durability:
             self._files.sync(in_between, may_take_long=not is_urgent)
             indexed_at_ms = dispatched_at_ms
             if self._index is not None:
-                # As late as can be: an official broker that starts after our death in between
-                # finds headers newer than the checkpoint and deletes their files.
                 with _room_needed():
                     written = self._index.write_whole()
                 self._index.sync_written(written)
@@ -305,6 +303,9 @@ class Durability:
         # One that could not be written leaves the one before, which promises less.
         with _room_needed():
             write_checkpoint(self._disk, self._config.root / "checkpoint", self._checkpoint)
+        if self._index is not None:
+            with self._side_lock:
+                self._index.write_ends()
 
 
 @contextmanager

@@ -2,18 +2,23 @@
 
 The loop's thread appends, the flusher's thread writes, any thread looks up. Appending touches
 memory only: the slots of a file that still grows are kept there, and new entries wait in a tail
-until they are written. Slots and header reach the file together, as of one written entry.
+until they are written. Slots and header reach the file together, as of one written entry; the end
+time in the header follows when the checkpoint covers it (why: docs/formats/index-file.md).
 """
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 
+from msgspec.structs import replace
+
 from emberq.kernel import chain_entries
 from emberq.kernel.key_hashes import KEYS_AT_ONCE_MAX
 from emberq.store.disk import PAGE_SIZE_BYTES, Disk, DiskFile
 from emberq.store.index_check import CheckedEntries, check_entries
 from emberq.store.index_layout import (
+    END_TIMESTAMP,
+    END_TIMESTAMP_POSITION,
     ENTRY,
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -42,6 +47,7 @@ class IndexFile:
         *,
         header: IndexHeader,
         file: DiskFile | None = None,
+        end_on_disk_ms: int = 0,
     ) -> None:
         self.path = path
         self._disk = disk
@@ -57,6 +63,7 @@ class IndexFile:
         self._is_retired = False
         # The flusher's own.
         self._written_header = header
+        self.end_on_disk_ms = end_on_disk_ms
         self._has_stale_head = file is None
         self._is_unsynced = False
         self._sync_failure: OSError | None = None
@@ -226,6 +233,8 @@ class IndexFile:
     def write_head(self) -> int:
         """Write slots and header as of the last written entry; returns the bytes written.
 
+        The end time stays what it was, in a new file 0.
+
         Raises:
             OSError
         """
@@ -235,9 +244,17 @@ class IndexFile:
         written = HEADER_SIZE
         if self._slots is not None:
             written += self._slots.write_changes(file, self._later_entries)
-        file.write(0, self._written_header.pack())
+        file.write(0, replace(self._written_header, end_timestamp_ms=self.end_on_disk_ms).pack())
         self._has_stale_head = False
         return written
+
+    def write_end(self, covered_ms: int) -> None:
+        """Write the end time, as far as the checkpoint covers it, durably. Raises OSError."""
+        end_ms = min(self._written_header.end_timestamp_ms, covered_ms)
+        if self._file is not None and end_ms != self.end_on_disk_ms:
+            self._file_to_write().write(END_TIMESTAMP_POSITION, END_TIMESTAMP.pack(end_ms))
+            self.end_on_disk_ms = end_ms
+            self.sync()
 
     def sync(self) -> None:
         """Make what is written durable. Raises OSError, and after a failure always."""

@@ -3,6 +3,7 @@
 from struct import Struct as Layout
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from emberq.errors import StoreDamaged
 from emberq.store.disk import DiskFile
@@ -59,6 +60,10 @@ class IndexShape(Struct, frozen=True):
         return HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * number
 
 
+END_TIMESTAMP = Layout(">q")
+END_TIMESTAMP_POSITION = 8
+
+
 def header_after(full: IndexHeader) -> IndexHeader:
     """The header that a file begins with: where the one before it ended."""
     return IndexHeader(
@@ -112,6 +117,14 @@ def compare_with_entries(file: DiskFile, shape: IndexShape, header: IndexHeader)
             f"{file.path} has entries of log offsets {first} to {last}, its header says "
             f"{header.begin_log_offset} to {header.end_log_offset}"
         )
+
+
+def with_end_of_entries(file: DiskFile, shape: IndexShape, header: IndexHeader) -> IndexHeader:
+    """The header with the time of its last entry, to the second, if it names an earlier one."""
+    last = header.next_number - 1
+    seconds = read_entry(file, shape, last)[2] if last > 1 else 0  # the first gives the begin
+    end_ms = header.begin_timestamp_ms + seconds * 1000
+    return replace(header, end_timestamp_ms=max(header.end_timestamp_ms, end_ms))
 
 
 def read_entry(file: DiskFile, shape: IndexShape, number: int) -> tuple[int, int, int, int]:

@@ -24,12 +24,14 @@ from emberq.store.index_layout import (
     compare_with_entries,
     header_after,
     read_header,
+    with_end_of_entries,
 )
 
 log = logging.getLogger(__name__)
 
-# Entries that wait to be written. Above it the index takes no more and falls behind.
-UNWRITTEN_MAX_BYTES = 64 * 1024 * 1024
+# Entries that wait to be written. Above it the index takes no more and falls behind. A flood of
+# batches makes 25 MB of them a second, and a sync of the disk may last seconds.
+UNWRITTEN_MAX_BYTES = 256 * 1024 * 1024
 
 
 class KeyIndex:
@@ -125,7 +127,14 @@ class KeyIndex:
         except BaseException:
             file.close()
             raise
-        return IndexFile(self._disk, path, self._shape, header=header, file=file)
+        return IndexFile(
+            self._disk,
+            path,
+            self._shape,
+            header=with_end_of_entries(file, self._shape, header),
+            file=file,
+            end_on_disk_ms=header.end_timestamp_ms,
+        )
 
     def _remove_from(self, first: Path, reason: str) -> None:
         """Remove a file and all that are newer, opened or not."""
@@ -142,8 +151,7 @@ class KeyIndex:
 
     def _note_durable(self, log_offset: int) -> None:
         self.durable_log_offset = log_offset
-        if self._files:
-            self.durable_timestamp_ms = self._files[-1].written_header.end_timestamp_ms
+        self.durable_timestamp_ms = _latest_end_of(self._files)
 
     # Cutting: while nothing else uses the index
 
@@ -170,7 +178,7 @@ class KeyIndex:
             last.close()
             # An index without any file would seem to be lost, so the first one stays, empty.
             if checked.header.next_number > 1 or not self._files:
-                self._files += (self._rewritten(last.path, checked),)
+                self._files += (self._rewritten(last, checked),)
                 break
             log.info("index_file_cut path=%s end=%d", last.path, end_log_offset)
             self._disk.remove(last.path)
@@ -185,10 +193,16 @@ class KeyIndex:
             self._disk.sync_folder(self._folder)
         return problems
 
-    def _rewritten(self, path: Path, checked: CheckedEntries) -> IndexFile:
+    def _rewritten(self, former: IndexFile, checked: CheckedEntries) -> IndexFile:
         """A file with the entries that stay, its slots and header made to agree with them."""
-        opened = self._disk.open(path, is_writable=True)
-        file = IndexFile(self._disk, path, self._shape, header=checked.header, file=opened)
+        file = IndexFile(
+            self._disk,
+            former.path,
+            self._shape,
+            header=checked.header,
+            file=self._disk.open(former.path, is_writable=True),
+            end_on_disk_ms=min(former.end_on_disk_ms, checked.header.end_timestamp_ms),
+        )
         file.rewrite_head(checked)
         return file
 
@@ -272,8 +286,11 @@ class KeyIndex:
         self.is_behind = False
 
     def _append(self, hashes: list[int], log_offsets: list[int], times_ms: list[int]) -> None:
-        at = 0
-        while at < len(hashes):
+        at, count = 0, len(hashes)
+        if 0 < count <= min(self._files[-1].room, KEYS_AT_ONCE_MAX):
+            self._files[-1].append(hashes, log_offsets, times_ms)
+            return
+        while at < count:
             file = self._files[-1]
             if file.is_full:
                 file = self._start_file()
@@ -300,8 +317,7 @@ class KeyIndex:
     def write_entries(self) -> int:
         """Move new entries to the files; returns the bytes written. Raises OSError.
 
-        Slots and headers wait for `sync`: after a crash official brokers delete a file whose
-        header is newer than the checkpoint, with all the old keys that it holds.
+        Slots and headers wait for `sync`.
         """
         return sum(file.write_entries() for file in self._files if not file.is_settled)
 
@@ -326,7 +342,11 @@ class KeyIndex:
         return written
 
     def sync(self) -> None:
-        """Make everything durable that was added before the call. Raises OSError."""
+        """Make everything durable that was added before the call, but the files' end times.
+
+        Raises:
+            OSError
+        """
         self.sync_written(self.write_whole())
 
     def write_whole(self) -> int:
@@ -355,9 +375,16 @@ class KeyIndex:
             self._disk.sync_folder(self._folder)
             for file in files:
                 file.is_new_in_folder = False
-        self.durable_log_offset = end_log_offset
-        if files:
-            self.durable_timestamp_ms = files[-1].written_header.end_timestamp_ms
+        self._note_durable(end_log_offset)
+
+    def write_ends(self) -> None:
+        """Name the files' end times; call it when the checkpoint covers what is durable.
+
+        After a crash official brokers delete a file that ends later than the checkpoint says,
+        with all the old keys that it holds. Raises OSError.
+        """
+        for file in self._files:
+            file.write_end(self.durable_timestamp_ms)
 
     # Finding: any thread
 
@@ -408,3 +435,9 @@ class KeyIndex:
             log.info("index_file_expired path=%s", file.path)
             file.close()
             self._disk.remove(file.path)
+
+
+def _latest_end_of(files: tuple[IndexFile, ...]) -> int:
+    """In memory or on disk: the clock may have been put back between two records."""
+    ends = [(file.written_header.end_timestamp_ms, file.end_on_disk_ms) for file in files]
+    return max(map(max, ends), default=0)

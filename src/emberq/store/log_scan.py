@@ -4,7 +4,7 @@ What is no record ends the walk, unless it lies where the log is known to have b
 is damage, and the walk goes on behind it (docs/decisions/0007-damage-in-the-log.md).
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -30,6 +30,11 @@ RECORD_SIZE_MIN = 91
 # Some callers want the first record only.
 RECORDS_AT_ONCE_MIN = 1
 RECORDS_AT_ONCE_MAX = 256
+
+
+# Takes plain records of a segment in its own way: view, position, log offset of the segment's begin
+# and end of the room in it; returns the position behind those that it took.
+TakePlain = Callable[[memoryview, int, int, int], int]
 
 
 class ScanStop(Enum):
@@ -58,7 +63,7 @@ class LogScan:
     """Iterate over it; afterwards `end` says how far the log is good and why not farther.
 
     `whole_until`: below this offset the log was written and synced. What is no record there was
-    stepped over and stands in `damages`.
+    stepped over and stands in `damages`. `take_plain`: what it takes is not iterated over.
     """
 
     def __init__(
@@ -69,8 +74,10 @@ class LogScan:
         *,
         is_crc_checked: bool = True,
         whole_until: int = 0,
+        take_plain: TakePlain | None = None,
     ) -> None:
         self._log = log
+        self._take_plain = take_plain
         self._start = start
         self._limit = log.end if end is None else end
         self._whole_until = min(whole_until, self._limit)
@@ -87,7 +94,9 @@ class LogScan:
             segment, position = found
             base = offset - position
             room = min(segment.size, self._limit - base)
-            position, flaw = yield from self._records(segment.view, position, base, room)
+            position, flaw = yield from self._records(
+                segment.view, position, base, room, self._take_plain
+            )
             offset = base + position
             if flaw is None:
                 # A blank that ends the last segment does not count: it is written again.
@@ -105,18 +114,31 @@ class LogScan:
                 return
 
     def _records(
-        self, view: memoryview, position: int, base: int, room: int
+        self,
+        view: memoryview,
+        position: int,
+        base: int,
+        room: int,
+        take_plain: TakePlain | None = None,
     ) -> Generator[ScannedRecord, None, tuple[int, str | None]]:
         """Records of one segment up to `room`; returns where they end, and the flaw there."""
         count_max = RECORDS_AT_ONCE_MIN
         while True:
+            if take_plain is not None:
+                behind = take_plain(view, position, base, room)
+                if behind > position:  # others are rare: look again after the next
+                    position, count_max = behind, RECORDS_AT_ONCE_MIN
             records, position, is_over, flaw = scan_records(
                 view, position, base, room, self._is_crc_checked, count_max
             )
             yield from records
             if is_over:
                 return position, _flaw(view, position, base, room) if flaw is None else flaw
-            count_max = RECORDS_AT_ONCE_MAX
+            count_max = (
+                RECORDS_AT_ONCE_MAX
+                if take_plain is None
+                else min(2 * count_max, RECORDS_AT_ONCE_MAX)
+            )
 
     def _behind_damage(self, view: memoryview, position: int, base: int, flaw: str) -> int:
         """Where the walk goes on: at the next record, or where the log was whole until."""

@@ -7,15 +7,15 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from emberq.errors import RecordError
-from emberq.kernel import KeyCollector, indexed_properties
+from emberq.kernel import KeyCollector, collect_records, indexed_properties
 from emberq.kernel.scan import ScannedRecord
 from emberq.kernel.stored_properties import find_delay
 from emberq.record.system_flag import TRANSACTION_MASK, TransactionType
 from emberq.store.checkpoint import Checkpoint
 from emberq.store.commit_log import CommitLog
-from emberq.store.consume_queue import ConsumeQueue
+from emberq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from emberq.store.dispatch import Dispatched
-from emberq.store.log_scan import Damage, LogScan, ScanStop
+from emberq.store.log_scan import Damage, LogScan, ScanStop, TakePlain
 from emberq.store.queue_files import QueueFiles
 from emberq.store.queue_order import QueueLacksRecords, QueueOrder
 from emberq.store.queue_recovery import cut_back, cut_to_log_end, is_entry_of, recover_queue
@@ -25,6 +25,7 @@ from emberq.store.tag_codes import SCHEDULE_TOPIC, TagCodes
 log = logging.getLogger(__name__)
 
 INDEX_BATCH = 512
+PLAIN_AT_ONCE_MAX = 512
 # Records after which queues and index are written, so that memory does not grow with the log.
 WRITE_AFTER_RECORDS = 32_768
 DAMAGES_LOGGED_MAX = 20
@@ -101,6 +102,8 @@ class Recovery:
         self._unindexed = 0  # records whose keys are collected
         self._indexed_until = 0
         self._dispatched = 0
+        self._scanned = self._last_stored_at_ms = 0
+        self._progress: Progress | None = None
 
     def run(
         self,
@@ -198,21 +201,23 @@ class Recovery:
         """Give queues and index the records that they lack; returns number and last store time."""
         # A walk that was begun before may have left keys: they come again.
         self._keys, self._unused_keys, self._unindexed = KeyCollector(), KeyCollector(), 0
-        scan = LogScan(self._log, start, is_crc_checked=is_crc_checked, whole_until=whole_until)
+        self._scanned = self._last_stored_at_ms = 0
+        self._progress = progress
+        index = self._index
+        indexed_until = self._log.end if index is None else index.end_log_offset
+        scan = LogScan(
+            self._log,
+            start,
+            is_crc_checked=is_crc_checked,
+            whole_until=whole_until,
+            take_plain=self._taker(is_crc_checked, indexed_until),
+        )
         log_min = self._log.min_offset
         order = QueueOrder(scan.damages, is_from_start=start == log_min, is_complete=log_min == 0)
         deleted_until = self._deleted_until()
-        index = self._index
-        indexed_until = self._log.end if index is None else index.end_log_offset
         known, take = self._known, self._take
-        scanned = last_stored_at_ms = 0
         for record in scan:
-            scanned += 1
-            if scanned % WRITE_AFTER_RECORDS == 0:
-                self._write()
-                if progress is not None:
-                    progress(record.log_offset, self._log.end)
-            last_stored_at_ms = record.stored_at_ms
+            self._note_scanned(1, record.log_offset, record.stored_at_ms)
             log_offset = record.log_offset
             is_unindexed = log_offset >= indexed_until
             queue = known.get((record.topic, record.queue_id))
@@ -230,7 +235,47 @@ class Recovery:
         for queue, record in order.rest():
             take(record, queue, False)
         self._write()
-        return scan, scanned, last_stored_at_ms
+        return scan, self._scanned, self._last_stored_at_ms
+
+    def _taker(self, is_crc_checked: bool, indexed_until: int) -> TakePlain:
+        """Takes records that need no judgement, many at a time: nearly all of them."""
+
+        def take(view: memoryview, position: int, base: int, room: int) -> int:
+            count = limit = 0
+            while count == limit:
+                until_write = WRITE_AFTER_RECORDS - self._scanned % WRITE_AFTER_RECORDS
+                limit = min(PLAIN_AT_ONCE_MAX, until_write)
+                position, count, unindexed, stored_at_ms, grown = collect_records(
+                    view, position, base, room, is_crc_checked, limit, self._known,
+                    self._keys, indexed_until, _SCHEDULE_TOPIC,
+                )  # fmt: skip
+                for queue, queue_offset, entries, log_end in grown:
+                    queue.append_put(queue_offset, entries, log_end)
+                    self._dispatched += len(entries) // ENTRY_SIZE
+                    self._unwritten.add(queue)
+                if count:
+                    self._note_unindexed(unindexed, base + position)
+                    self._note_scanned(count, base + position, stored_at_ms)
+            return position
+
+        return take
+
+    def _note_scanned(self, count: int, log_offset: int, stored_at_ms: int) -> None:
+        before = self._scanned // WRITE_AFTER_RECORDS
+        self._scanned += count
+        self._last_stored_at_ms = stored_at_ms
+        if self._scanned // WRITE_AFTER_RECORDS > before:
+            self._write()
+            if self._progress is not None:
+                self._progress(log_offset, self._log.end)
+
+    def _note_unindexed(self, count: int, log_end: int) -> None:
+        """Keys of so many records more are collected; the last of them ends there."""
+        if count:
+            self._indexed_until = log_end
+            self._unindexed += count
+            if self._unindexed >= INDEX_BATCH:
+                self._index_keys()
 
     def _judge(self, record: ScannedRecord, order: QueueOrder, deleted_until: int) -> bool:
         """A record of a queue that is new to this walk, or whose offset is not the next.
@@ -287,10 +332,7 @@ class Recovery:
             queue.append(record.queue_offset, record.log_offset, record.size, code)
             self._unwritten.add(queue)
         if is_unindexed:
-            self._indexed_until = record.log_offset + record.size
-            self._unindexed += 1
-            if self._unindexed >= INDEX_BATCH:
-                self._index_keys()
+            self._note_unindexed(1, record.log_offset + record.size)
 
     def _delivery_time(self, record: ScannedRecord, code: int) -> int:
         """What queues of delayed messages hold in place of the code of tags."""

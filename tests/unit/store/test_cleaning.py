@@ -16,7 +16,7 @@ from emberq.testing.faulty_disk import Fault, FaultyDisk
 from tests.support.stores import bodies_of, opened, put
 
 BODY = bytes(1_000)
-DEADLINE_S = 15.0
+DEADLINE_S = 45.0
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,10 @@ class Flushed:
 
 
 @pytest.fixture
-def flushed(tmp_path: Path) -> Flushed:
-    return Flushed(tmp_path)
+def flushed(tmp_path: Path) -> Iterator[Flushed]:
+    flushed = Flushed(tmp_path)
+    yield flushed
+    flushed.log.close()  # with the thread that makes segments ahead
 
 
 def test_what_is_wanted_is_synced_soon(flushed: Flushed) -> None:
@@ -172,7 +174,14 @@ def test_a_failed_sync_is_said_once_and_nothing_is_synced_after_it(flushed: Flus
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_bug_in_the_flusher_stops_the_store_too(flushed: Flushed) -> None:
-    flushed.disk.sync_file = lambda _file: 1 / 0  # type: ignore[method-assign,assignment]
+    sync = flushed.disk.sync_file
+
+    def broken(file: Any) -> None:
+        if file.path.name == segment_name(0):  # not the one that is being made ahead
+            raise ZeroDivisionError
+        sync(file)
+
+    flushed.disk.sync_file = broken  # type: ignore[method-assign]
     flushed.log.append(b"x" * 10)
     flushed.flusher.want(10)
 

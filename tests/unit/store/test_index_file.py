@@ -29,6 +29,7 @@ def settle(file: IndexFile) -> None:
     file.write_entries()
     file.write_head()
     file.sync()
+    file.write_end(covered_ms=ALL_TIME[1])
 
 
 def reopened(path: Path, shape: IndexShape = SHAPE) -> IndexFile:

@@ -1,6 +1,7 @@
 """After a crash official brokers delete index files newer than the checkpoint: ours never are."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,15 @@ import pytest
 from emberq.record.host import pack_host
 from emberq.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from emberq.store.config import StoreConfig
-from emberq.store.disk import RealDisk
-from emberq.store.index_layout import IndexShape, read_header
+from emberq.store.disk import Disk, RealDisk
+from emberq.store.index_layout import (
+    END_TIMESTAMP,
+    END_TIMESTAMP_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    IndexShape,
+    read_header,
+)
 from emberq.store.message_store import MessageStore
 from emberq.testing.disk_history import Operation
 from emberq.testing.faulty_disk import FaultyDisk
@@ -19,7 +27,22 @@ SHAPE = IndexShape(16, 32)
 NEVER_MS = 3_600_000
 
 
-def new_store(root: Path) -> MessageStore:
+class Clock:
+    """A clock that stands still."""
+
+    now_ms = 1_760_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def time_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_store(
+    root: Path, disk: Disk | None = None, now_ms: Callable[[], int] = time_ms
+) -> MessageStore:
     """A store whose flusher does nothing unless it is woken."""
     config = StoreConfig(
         store_path_root_dir=str(root),
@@ -29,7 +52,7 @@ def new_store(root: Path) -> MessageStore:
         flush_interval_commit_log=NEVER_MS,
         flush_interval_consume_queue=NEVER_MS,
     )
-    return MessageStore(config, store_host=HOST)
+    return MessageStore(config, store_host=HOST, disk=disk, now_ms=now_ms)
 
 
 @pytest.fixture
@@ -106,33 +129,57 @@ def test_the_checkpoint_names_a_border_between_records(tmp_path: Path) -> None:
     assert checkpoint(tmp_path).dispatched_offset == end
 
 
-def test_headers_of_the_index_are_written_after_the_queues_are_synced(tmp_path: Path) -> None:
-    """What lies between them and the checkpoint is as short as can be."""
+def test_a_kill_at_no_moment_leaves_an_index_file_newer_than_the_checkpoint(
+    tmp_path: Path,
+) -> None:
     disk = FaultyDisk(tmp_path)
-    config = StoreConfig(
-        store_path_root_dir=str(tmp_path),
-        mapped_file_size_commit_log=64 * 1024,
-        max_hash_slot_num=SHAPE.slots,
-        max_index_num=SHAPE.entries_max,
-        flush_interval_commit_log=NEVER_MS,
-        flush_interval_consume_queue=NEVER_MS,
-    )
-    store = MessageStore(config, store_host=HOST, disk=disk)
+    store = new_store(tmp_path, disk)
     store.open()
-    put(store, 3)
-    before = len(disk.history)
-
-    store.durability.sync_side_files(nothing, nothing)
-
-    steps = disk.history[before:]
-    header_at = next(
-        number
-        for number, step in enumerate(steps)
-        if step.operation is Operation.WRITE
-        and step.path.parent.name == "index"
-        and step.position == 0
-    )
-    later = [step.path for step in steps[header_at:]]
-    assert not any("consumequeue" in path.parts for path in later)
-    assert any(path.name == "checkpoint" for path in later)
+    for count in (3, SHAPE.entries_max + 5, 2):
+        put(store, count)
+        store.durability.sync_side_files(nothing, nothing)
     store.close()
+
+    firsts: dict[Path, bytearray] = {}  # the first bytes of files, as a killed process leaves them
+    ends_seen = set()
+    for step in disk.history:
+        if step.operation is not Operation.WRITE or step.position >= HEADER_SIZE:
+            continue
+        first = firsts.setdefault(step.path, bytearray(HEADER_SIZE))
+        content = step.content[: HEADER_SIZE - step.position]
+        first[step.position : step.position + len(content)] = content
+        covered_ms = int.from_bytes(firsts.get(tmp_path / "checkpoint", b"")[16:24], "big")
+        for path, header in firsts.items():
+            if path.parent.name == "index":
+                end_ms = HEADER.unpack(header)[1]
+                assert end_ms <= covered_ms
+                ends_seen.add((path, end_ms))
+    assert len(ends_seen) > 3
+
+
+def test_a_file_without_its_end_time_answers_all_the_same_and_gets_it(tmp_path: Path) -> None:
+    """As a kill leaves it between the checkpoint and the end times."""
+    clock = Clock()
+    store = new_store(tmp_path, now_ms=clock)
+    store.open()
+    put(store, SHAPE.entries_max + 5)
+    clock.now_ms += 60_000
+    put(store, SHAPE.entries_max)
+    store.close()
+    ends = ends_of_index_files(tmp_path)
+    for path in (tmp_path / "index").iterdir():
+        with path.open("r+b") as file:
+            file.seek(END_TIMESTAMP_POSITION)
+            file.write(END_TIMESTAMP.pack(0))
+
+    again = new_store(tmp_path, now_ms=clock)
+    again.open()
+    assert again.index is not None
+    found = again.index.find("Orders", "key-30", 10, clock.now_ms, clock.now_ms)
+    assert len(found) == 1
+    again.close()
+
+    # Of full files only the second is known.
+    assert [end_ms // 1000 for end_ms in ends_of_index_files(tmp_path)] == [
+        end_ms // 1000 for end_ms in ends
+    ]

@@ -46,6 +46,7 @@ def test_files_are_those_of_the_official_broker(tmp_path: Path, version: str, ba
         index.add(captured.records[at : at + batch])
         index.write()
     index.sync()
+    index.write_ends()
 
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == captured.files
 
@@ -235,6 +236,7 @@ def test_after_a_clean_stop_everything_is_there(tmp_path: Path) -> None:
     index = index_in(tmp_path)
     index.add(records(50))
     index.sync()
+    index.write_ends()
     index.close()
 
     again = reloaded(tmp_path, safe=5000)

@@ -27,7 +27,7 @@ from tests.support.stores import (
     put_many,
 )
 
-DEADLINE_S = 15.0
+DEADLINE_S = 45.0
 NEEDS_ROOM = frozenset({Operation.CREATE, Operation.WRITE})
 PLACES = ["consumequeue", "index", "checkpoint"]
 HURRIED: dict[str, Any] = {

@@ -12,6 +12,7 @@ from emberq.record.decode import decode_record, read_properties
 from emberq.record.properties import find_stored_property
 from emberq.record.property_names import REAL_TOPIC, TIMER_DELETE_UNIQUE_KEY
 from emberq.store.disk import Disk, DiskFile
+from emberq.store.timers.census import TimerCensus
 from emberq.store.timers.check_file import TimerCheck, read_timer_check, write_timer_check
 from emberq.store.timers.recovery import RecoveredTimers, recover_timers
 from emberq.store.timers.slot_order import SlotOrder, Waiting
@@ -274,6 +275,10 @@ class TimerStore:
         except RecordError:
             return slot_ms + 1
         return stored_due_ms(record.properties, record.stored_at_ms, slot_ms, self.precision_ms)
+
+    def census(self) -> TimerCensus:
+        """To count what waits now, by topic; as long as all of it is in the files."""
+        return TimerCensus(self._log, self.wheel, self.read_time_ms)
 
     # Files
 

@@ -71,6 +71,14 @@ class TimerLog:
         """Bytes of the files; shorter where they end."""
         return self._files.read(self._folder, position, size)
 
+    def piece(self, position: int) -> tuple[bytes, int]:
+        """Units of one file from a unit's position on, and the position behind them: of the next
+        unit, wherever that stands. May wait."""
+        at = position % self._file_size
+        size = min(SCAN_SIZE_BYTES, self._units_end - at)
+        is_rest = at + size >= self._units_end
+        return self.read(position, size), position + (self._file_size - at if is_rest else size)
+
     def file_start(self, position: int) -> int:
         return position - position % self._file_size
 

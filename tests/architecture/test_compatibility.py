@@ -74,7 +74,8 @@ async def test_the_status_agrees_with_the_handlers(tmp_path: Path) -> None:
 
 
 def test_own_requests_are_far_from_official_numbers_and_have_a_format() -> None:
-    formats = (PAGE.parent / "formats" / "scan.md").read_text()
+    pages = ("scan.md", "send-once.md")
+    formats = "".join((PAGE.parent / "formats" / page).read_text() for page in pages)
     official = {int(code) & 0xFFFF for code in RequestCode} | {int(code) for code in RequestCode}
 
     assert OWN.isdisjoint(official)

@@ -28,6 +28,7 @@ from emberq.record.property_names import (
     UNIQUE_KEY,
     WAIT,
 )
+from emberq.record.record import Record
 from emberq.record.system_flag import INNER_BATCH, TransactionType, transaction_type
 from emberq.store.disk_space import DiskUsage
 from emberq.store.results import PutResult, PutStatus
@@ -86,6 +87,23 @@ class OutgoingMessage(Struct, kw_only=True, gc=False):
     system_flag: int = 0
     reconsume_times: int = 0
     prepared_offset: int = 0
+
+
+def copy_of(
+    record: Record, properties: dict[str, str], topic: str, queue_id: int
+) -> OutgoingMessage:
+    """A message of the log once more, for another place."""
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties=properties,
+        born_host=record.born_host,
+        born_at_ms=record.born_at_ms,
+        flag=record.flag,
+        system_flag=record.system_flag,
+        reconsume_times=record.reconsume_times,
+    )
 
 
 class Appended(Struct, frozen=True, gc=False):

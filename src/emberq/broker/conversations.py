@@ -37,6 +37,7 @@ from emberq.broker.handlers.scan_groups import ScanGroupHandlers
 from emberq.broker.handlers.scans import COLD_THREADS_MAX, ScanHandlers
 from emberq.broker.handlers.send import SendHandler
 from emberq.broker.handlers.send_back import SendBackHandler
+from emberq.broker.handlers.send_once import SendOnceHandler
 from emberq.broker.handlers.send_reply import SendReplyHandler
 from emberq.broker.handlers.send_targets import SendTargets
 from emberq.broker.handlers.timers import TimerHandlers
@@ -75,7 +76,7 @@ def add_sending(broker: BrokerParts) -> None:
     appender = Appender(store.put, delay_levels, _timed_messages(broker))
     store_host = pack_host(ip, broker.addresses.port)
     halves = _add_transactions(broker, appender, store_host)
-    SendHandler(
+    sends = SendHandler(
         settings=broker.settings,
         topics=broker.topics,
         groups=broker.groups,
@@ -88,7 +89,11 @@ def add_sending(broker: BrokerParts) -> None:
         has_order_locks=lambda group: locks.has_locks(group, steady_ms()),
         new_unique_key=UniqueKeyGenerator(pack_ip(ip), os.getpid(), id(store), now_ms).next,
         now_ms=now_ms,
-    ).add_to(broker.registry)
+    )
+    sends.add_to(broker.registry)
+    once_reads = ColdReads(1)
+    SendOnceHandler(store=store, send=sends.send, cold_reads=once_reads).add_to(broker.registry)
+    broker.endings.append(once_reads.close)
     SendBackHandler(
         settings=broker.settings,
         topics=broker.topics,

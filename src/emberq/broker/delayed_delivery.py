@@ -11,6 +11,7 @@ from typing import Protocol
 from emberq.broker.appending import PutOne
 from emberq.broker.delay_levels import DelayLevels
 from emberq.broker.delay_offsets import DelayOffsets
+from emberq.broker.durable import until_durable
 from emberq.model.system_topics import HALF_TOPIC, SCHEDULE_TOPIC
 from emberq.record.decode import iter_records
 from emberq.record.properties import decode_properties
@@ -99,16 +100,9 @@ class DelayedDelivery:
 
     async def _settle(self) -> None:
         """At the stop: wait until all deliveries may be written down as such."""
-        durable = asyncio.get_running_loop().create_future()
-
-        def done(status: PutStatus) -> None:
-            if not durable.done():
-                durable.set_result(status)
-
-        self._store.when_durable(self._store.log.end, done)
         try:
             async with asyncio.timeout(STOP_WAIT_MAX_S):
-                await durable
+                await until_durable(self._store, self._store.log.end)
         except TimeoutError:
             log.warning("delay_offsets_behind reason=the disk is slow")
         self._on_delivered()

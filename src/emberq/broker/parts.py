@@ -156,7 +156,7 @@ def broker_parts(
         held_pulls=HeldPulls(),
         delay_offsets=DelayOffsets(files.delay_offsets.load(), now_ms()),
         timers=timers,
-        timer_metrics=TimerMetrics(files.timer_metrics.load(), now_ms()),
+        timer_metrics=TimerMetrics(files.timer_metrics.load(), now_ms(), is_doubtful=not was_clean),
         registration=registration,
     )
 

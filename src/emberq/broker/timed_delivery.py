@@ -13,6 +13,7 @@ from emberq.broker.open_slots import OpenSlot, OpenSlots
 from emberq.broker.timer_flush import TimerFlush
 from emberq.broker.timer_metrics import TimerMetrics
 from emberq.broker.timer_queue import TimerQueue
+from emberq.broker.timer_recount import TimerRecount
 from emberq.errors import RecordError
 from emberq.kernel.stored_properties import find_keys, find_tags, find_unique_key
 from emberq.model.system_topics import TIMER_TOPIC
@@ -37,7 +38,7 @@ from emberq.store.message_store import MessageStore
 from emberq.store.results import PutStatus
 from emberq.store.timers.slot_order import Waiting
 from emberq.store.timers.timer_store import SlotContent, TimerStore
-from emberq.store.timers.units import ROLLS
+from emberq.store.timers.units import DELETES, ROLLS
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class TimedDelivery:
             store, timers, self._slots, metrics, self._deliver_late, self._time_ms
         )
         self._flush = TimerFlush(store, timers, now_ms, metrics.sample)
+        self._recount = TimerRecount(timers, metrics, store.record_at_waiting, now_ms)
         self._refused_until_ms = 0
         self._woken = asyncio.Event()
         store.dispatcher.on_queue_grown(self._queue_grown)
@@ -96,6 +98,7 @@ class TimedDelivery:
     async def run(self) -> None:
         """Deliver until cancelled."""
         is_stopping = asyncio.Event()
+        counting = asyncio.ensure_future(self._recount.run())
         flushing = asyncio.ensure_future(self._flush.run(self._flush_interval_s, is_stopping))
         try:
             while True:
@@ -106,6 +109,7 @@ class TimedDelivery:
                     await self._sleep()
         finally:
             is_stopping.set()
+            counting.cancel()
             await self._settle(flushing)
 
     async def _settle(self, flushing: "asyncio.Future[None]") -> None:
@@ -223,7 +227,7 @@ class TimedDelivery:
             )
             return True
         if entry.flags & ROLLS:
-            return self._roll(record, entry.written_at_ms)
+            return self._roll(record, entry)
         if slot.deleted and self._is_taken_back(record, slot.deleted):
             return True
         return self._deliver_record(record, entry.written_at_ms)
@@ -259,13 +263,14 @@ class TimedDelivery:
             self._metrics.add(topic, 1, now_ms)
         return is_stored
 
-    def _roll(self, record: Record, enqueued_at_ms: int) -> bool:
+    def _roll(self, record: Record, entry: Waiting) -> bool:
         """Its time is still far away: it is put again, and comes nearer."""
         now_ms = self._now_ms()
         topic = _real_topic(record)
+        enqueued_at_ms = entry.written_at_ms
         if not self._store_copy(record, TIMER_TOPIC, 0, enqueued_at_ms, now_ms, is_rolled=True):
             return False
-        self._metrics.add(topic, -1, now_ms)
+        self._metrics.add(topic, 1 if entry.flags & DELETES else -1, now_ms)
         return True
 
     def _store_copy(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from emberq.broker.durable import until_durable
 from emberq.seldom import Seldom
 from emberq.store.message_store import MessageStore
 from emberq.store.results import PutStatus
@@ -51,7 +52,7 @@ class TimerFlush:
         if not (is_last or self._is_worth_it(changes)):
             return True
         # Copies of delivered messages, and those that wait, before anything says so.
-        if await self._durable(self._store.log.end) is not PutStatus.PUT_OK:
+        if await until_durable(self._store, self._store.log.end) is not PutStatus.PUT_OK:
             self._timers.not_written(changes)
             self._failed("messages are not durable")
             return False
@@ -72,16 +73,6 @@ class TimerFlush:
             or changes.has_left_slots
             or changes.check.queue_offset != self._timers.check.queue_offset
         )
-
-    async def _durable(self, log_end: int) -> PutStatus:
-        durable: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-
-        def done(status: PutStatus) -> None:
-            if not durable.done():
-                durable.set_result(status)
-
-        self._store.when_durable(log_end, done)
-        return await durable
 
     async def _clean(self) -> None:
         now_ms = self._now_ms()

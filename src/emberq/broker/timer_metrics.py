@@ -9,7 +9,15 @@ from emberq.protocol.bodies.timers import TimerMetricsTable, WaitingCount
 class TimerMetrics:
     """No I/O, no clock."""
 
-    def __init__(self, stored: TimerMetricsTable | None = None, now_ms: int = 0) -> None:
+    def __init__(
+        self,
+        stored: TimerMetricsTable | None = None,
+        now_ms: int = 0,
+        *,
+        is_doubtful: bool = False,
+    ) -> None:
+        """`is_doubtful`: the stored table may be older than the wheel."""
+        self.is_doubtful = is_doubtful
         stored = stored or TimerMetricsTable()
         self._version = stored.data_version or DataVersion(timestamp_ms=now_ms)
         self._change_count = 0  # since that version
@@ -34,6 +42,20 @@ class TimerMetrics:
         known[1] = self._changed_at_ms = now_ms
         self._change_count += 1
         self._on_change()
+
+    def counts(self) -> dict[str, int]:
+        return {topic: count for topic, (count, _) in self._counts.items()}
+
+    def correct(self, before: dict[str, int], counted: dict[str, int], now_ms: int) -> int:
+        """Topics had `before` what turned out to be `counted`; returns how many were wrong."""
+        wrong = 0
+        for topic in before.keys() | counted.keys():
+            missing = counted.get(topic, 0) - before.get(topic, 0)
+            if missing:
+                self.add(topic, missing, now_ms)
+                wrong += 1
+        self.is_doubtful = False
+        return wrong
 
     def forget(self, topic: str) -> None:
         """The topic is deleted."""

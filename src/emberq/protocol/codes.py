@@ -198,7 +198,8 @@ class RequestCode(IntEnum):
 
 
 class EmberqCode(IntEnum):
-    """Requests of EmberQ's own, far from all official numbers (docs/formats/scan.md).
+    """Requests of EmberQ's own, far from all official numbers (docs/formats/scan.md,
+    docs/formats/send-once.md).
 
     Official brokers answer them with REQUEST_CODE_NOT_SUPPORTED.
     """
@@ -208,6 +209,7 @@ class EmberqCode(IntEnum):
     SCAN_ENTRIES = 31003
     SCAN_PIN = 31004
     SCAN_COMMIT = 31005
+    SEND_ONCE = 31006
 
 
 class ResponseCode(IntEnum):

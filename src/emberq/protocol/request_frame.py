@@ -22,7 +22,7 @@ _OPAQUE_MARK = 1_987_654_321
 class RequestFrame:
     """A request code and its fields, of which some are filled in later."""
 
-    __slots__ = ("_template", "code")
+    __slots__ = ("code", "template")
 
     def __init__(
         self, code: int, fields: Mapping[str, str], *, numbers: tuple[str, ...], text: str
@@ -33,7 +33,7 @@ class RequestFrame:
         marked = {**fields, **dict.fromkeys(numbers, _NUMBER_MARK), text: _TEXT_MARK}
         request = new_request(code, marked)
         request.opaque = _OPAQUE_MARK
-        self._template = (
+        self.template = (
             encode_json_header(request)
             .replace(b"%", b"%%")
             .replace(_encode_text(_TEXT_MARK), b"%b")
@@ -44,13 +44,6 @@ class RequestFrame:
     def request(self, numbers: tuple[int, ...], text: str, body: bytes) -> "FramedRequest":
         """Raises UnicodeEncodeError for text that has no bytes: half of a surrogate pair."""
         return FramedRequest(self, (*numbers, _encode_text(text)), body)
-
-    def head(self, values: tuple[object, ...], opaque: int, body_size: int) -> bytes:
-        header = self._template % (*values, opaque)
-        size = len(header)
-        if size > HEADER_SIZE_MAX_BYTES:
-            raise FrameTooLarge(f"header of {size} bytes")
-        return _PREFIX.pack(4 + size + body_size, size) + header
 
 
 @final
@@ -69,4 +62,8 @@ class FramedRequest(Struct, gc=False):
 
     def head(self) -> bytes:
         """Everything in front of the body."""
-        return self.frame.head(self.values, self.opaque, len(self.body))
+        header = self.frame.template % (*self.values, self.opaque)
+        size = len(header)
+        if size > HEADER_SIZE_MAX_BYTES:
+            raise FrameTooLarge(f"header of {size} bytes")
+        return _PREFIX.pack(4 + size + len(self.body), size) + header

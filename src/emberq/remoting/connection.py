@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Any, cast
 
 from emberq.errors import (
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(self._limits.frame_size_max_bytes)
         self._pending: PendingCalls[PendingCall] = PendingCalls(self._limits.pending_calls_max)
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = inf
         self._transport: asyncio.Transport | None = None
         self._tls = client_tls
         self._is_accepted = is_accepted
@@ -224,7 +226,7 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self._pending.take(command.opaque)
             raise
-        if self._timer is None or self._timer.when() > deadline:
+        if deadline < self._timer_at:
             self._set_timer(deadline)
         return future
 
@@ -512,18 +514,22 @@ class Connection(asyncio.Protocol):
     def _check_can_send(self) -> None:
         if self.is_closed or self._transport is None or self._transport.is_closing():
             raise ConnectionClosed(f"connection to {self.peer} is closed")
-        if self._unsent_bytes() > self._limits.write_buffer_max_bytes:
+        if self._is_write_paused and self._unsent_bytes() > self._limits.write_buffer_max_bytes:
             raise TooManyPendingCalls(f"{self.peer} does not read what is sent to it")
 
     def _put(self, command: Request) -> None:
         head = command.head() if type(command) is FramedRequest else encode_head(command)
         body = command.body
-        if len(head) + len(body) > self._limits.frame_size_max_bytes:
-            raise FrameTooLarge(f"frame of {len(head) + len(body)} bytes")
+        size = len(head) + len(body)
+        if size > self._limits.frame_size_max_bytes:
+            raise FrameTooLarge(f"frame of {size} bytes")
         self._outbox.append(head)
         if body:
             self._outbox.append(body)
-        self._note_output(len(head) + len(body))
+        if self._is_flush_scheduled and self._outbox_bytes + size <= self._corked_max_bytes:
+            self._outbox_bytes += size  # not the first of this turn
+        else:
+            self._note_output(size)
 
     def _note_output(self, size: int) -> None:
         """Bytes were added to the outbox: have them written in time."""
@@ -590,9 +596,10 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_at(deadline, self._expire_calls)
+        self._timer_at = deadline
 
     def _expire_calls(self) -> None:
-        self._timer = None
+        self._timer, self._timer_at = None, inf
         for future, command in self._pending.take_expired(self._loop.time()):
             error = CallTimeout(f"no answer from {self.peer} to request {command.code} in time")
             self._fail_call(future, command, error)

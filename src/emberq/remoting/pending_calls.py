@@ -35,7 +35,7 @@ class PendingCalls(Generic[W]):
         """
         if len(self._waiting) >= self._limit:
             raise TooManyPendingCalls(f"{self._limit} calls are waiting for answers already")
-        opaque = next_opaque()
+        opaque = next(_opaques) & _OPAQUE_MASK
         while opaque in self._waiting:  # only after the sequence wrapped around
             opaque = next_opaque()
         self._waiting[opaque] = (deadline, waiter)

@@ -17,7 +17,7 @@ from typing import Any
 JSON_HEADER = 0
 BINARY_HEADER = 1
 RESPONSE_FLAG = 1
-CALL_TIMEOUT_S = 8.0
+CALL_TIMEOUT_S = 30.0
 EVENTUALLY_TIMEOUT_S = 30.0
 
 # Repeated questions make the numbers of later calls differ between two runs.

@@ -51,7 +51,7 @@ async def test_members_hear_when_one_joins_leaves_and_is_cut_off(tmp_path: Path)
 
 async def test_a_silent_client_is_hung_up_on_and_others_hear_of_it(tmp_path: Path) -> None:
     async with (
-        broker(tmp_path, channelExpiredTimeout="300") as running,
+        broker(tmp_path, channelExpiredTimeout="2500") as running,
         clients(running, "silent", "alive") as (silent, alive),
     ):
         await silent.beat("G", "T", producers=("P",))
@@ -84,7 +84,7 @@ async def test_a_queue_is_locked_by_one_consumer_until_it_gives_it_back_or_its_t
     tmp_path: Path,
 ) -> None:
     lock, unlock = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
-    keys = {"rocketmq.broker.rebalance.lockMaxLiveTime": "200"}
+    keys = {"rocketmq.broker.rebalance.lockMaxLiveTime": "2500"}
     async with (
         broker(tmp_path, **keys) as running,
         clients(running, "a", "b") as (a, b),

@@ -12,6 +12,7 @@ from emberq.errors import EmberqError
 from emberq.testing.local_broker import run_broker
 from emberq.testing.local_nameserver import connected, run_name_server
 from tests.integration.nameserver.running import eventually
+from tests.interop.harness.ports import broker_port, free_port
 
 pytestmark = pytest.mark.integration
 
@@ -62,8 +63,7 @@ async def test_a_killed_broker_starts_again_on_its_store(tmp_path: Path) -> None
 
 
 async def test_a_dead_name_server_among_two_is_no_trouble(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        dead_port = taken.getsockname()[1]
+    dead_port = free_port()
     dead = f"127.0.0.1:{dead_port}"
     with run_name_server(tmp_path / "names") as names:
         both = f"{dead};{names.address}"
@@ -119,8 +119,7 @@ def test_a_taken_port_is_one_line_and_leaves_the_store_alone(tmp_path: Path) -> 
 
 
 def test_the_second_port_is_two_below(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = broker_port()
     with (
         run_broker(tmp_path, port=port) as broker,
         socket.create_connection((broker.host, port), timeout=5),

@@ -10,6 +10,7 @@ import pytest
 from emberq.broker.persistence import Persistence
 from emberq.broker.registration import Registration
 from emberq.broker.server import running_broker
+from emberq.cli import standalone
 from emberq.errors import StoreError
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, answer, new_request
@@ -132,9 +133,9 @@ async def _nothing(_: object) -> None:
     """Instead of saving."""
 
 
-async def test_a_stop_does_not_wait_for_a_long_recovery(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def long_recovery(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Opening a store takes for ever; set when it has begun, and when it has ended."""
     begun, ended = threading.Event(), threading.Event()
 
     def open_for_ever(store: MessageStore, progress: Callable[[int, int], None]) -> None:
@@ -146,6 +147,13 @@ async def test_a_stop_does_not_wait_for_a_long_recovery(
             ended.set()
 
     monkeypatch.setattr(MessageStore, "open", open_for_ever)
+    return begun, ended
+
+
+async def test_a_stop_does_not_wait_for_a_long_recovery(
+    tmp_path: Path, long_recovery: tuple[threading.Event, threading.Event]
+) -> None:
+    begun, ended = long_recovery
 
     async def start() -> None:
         async with running_broker(broker_config(tmp_path)):
@@ -158,3 +166,22 @@ async def test_a_stop_does_not_wait_for_a_long_recovery(
     await until(starting.done)
     await until(ended.is_set)
     assert starting.cancelled()
+
+
+async def test_neither_does_a_stop_of_name_server_and_broker_in_one_process(
+    tmp_path: Path,
+    long_recovery: tuple[threading.Event, threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    begun, ended = long_recovery
+    stopped = asyncio.Event()
+    monkeypatch.setattr(standalone, "stop_requested", lambda: stopped)
+    serving = asyncio.create_task(standalone._serve(tmp_path, "127.0.0.1", 0, [0], "warning"))
+    await until(begun.is_set)
+    stopped.set()
+
+    await until(serving.done)
+    await until(ended.is_set)
+    assert serving.exception() is None
+    assert "before it was started" in capsys.readouterr().out

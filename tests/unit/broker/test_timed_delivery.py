@@ -319,3 +319,21 @@ async def test_a_timer_in_which_nothing_happens_leaves_the_disk_alone(bench: Del
         assert await bench.service._flush.flush()
 
     assert bench.timers.check is written
+
+
+async def test_a_message_and_its_recall_count_the_same_after_they_have_rolled(
+    bench: Delivering,
+) -> None:
+    delay_ms = 60 * 3600 * 1000  # beyond the window of two days: both are put again after one
+    bench.put(b"far", delay_ms)
+    bench.put(b"kept", delay_ms)
+    bench.recall(b"far", START_MS + delay_ms - 1_000)
+    await bench.enqueued()
+    assert bench.count() == 1
+
+    bench.pass_ms(24 * 3600 * 1000 + 1)
+    await until(lambda: bench.service.queue.end == 6)
+    await bench.enqueued()
+
+    assert bench.count() == 1
+    assert bench.bodies() == []

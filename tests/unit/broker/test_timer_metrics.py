@@ -57,3 +57,17 @@ def test_rates_are_those_of_the_last_sample() -> None:
     assert metrics.rates == (15.0, 5.0)
     metrics.sample(4_000)
     assert metrics.rates == (0.0, 0.0)
+
+
+def test_a_correction_counts_from_where_it_began_not_from_what_has_happened_since() -> None:
+    metrics = TimerMetrics(is_doubtful=True)
+    metrics.add("a", 5, 100)
+    metrics.add("right", 1, 100)
+    before = metrics.counts()
+    metrics.add("a", 1, 200)
+
+    wrong = metrics.correct(before, {"a": 3, "right": 1, "new": 2}, 300)
+
+    assert wrong == 2
+    assert metrics.counts() == {"a": 4, "right": 1, "new": 2}
+    assert not metrics.is_doubtful

@@ -1,9 +1,9 @@
 """Taking back a message that waits for its time (370): a marker follows it into its slot."""
 
-import asyncio
 from collections.abc import Callable
 
 from emberq.broker.appending import STORED_CODES, Appender, OutgoingMessage, PutCounter
+from emberq.broker.durable import until_durable
 from emberq.broker.settings import Settings
 from emberq.broker.topics import Topics
 from emberq.errors import ProtocolError, RequestRejected
@@ -62,7 +62,7 @@ class RecallHandler:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, "recall failed, execute error")
         self._statistics.count_put(appended.topic, appended.queue_id, 1, appended.size)
         if self._store.config.is_sync_flush:
-            status = await self._durable(result.end_offset)
+            status = await until_durable(self._store, result.end_offset)
             if status not in STORED_CODES:
                 raise self._refusal(ResponseCode.SYSTEM_ERROR, "recall failed, execute error")
         fields = {"msgId": handle.message_id, **self._fields()}
@@ -116,13 +116,6 @@ class RecallHandler:
             born_host=request.connection.packed_peer,
             born_at_ms=now_ms,
         )
-
-    async def _durable(self, log_end: int) -> PutStatus:
-        durable: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-        self._store.when_durable(
-            log_end, lambda status: None if durable.done() else durable.set_result(status)
-        )
-        return await durable
 
     def _fields(self) -> dict[str, str]:
         return {MESSAGE_REGION: self._settings.config.region_id}

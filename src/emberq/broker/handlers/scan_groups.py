@@ -12,6 +12,7 @@ from emberq.broker.scan_starts import ScanStarts
 from emberq.broker.topics import Topics
 from emberq.errors import RequestRejected
 from emberq.model.group import GroupConfig
+from emberq.model.system_topics import retry_topic
 from emberq.model.topic import Permission
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.scans import (
@@ -92,7 +93,10 @@ class ScanGroupHandlers:
         asked = decode_body(CommitRequest, command.body)
         self._check_group(asked.group)
         if self._groups.get(asked.group) is None:
-            self._groups.put(external_group(asked.group))
+            group = external_group(asked.group)
+            self._groups.put(group)
+            # Nothing comes back from it; official tools look for a group by it.
+            self._topics.create_if_absent(retry_topic(group.name), group.retry_queue_count)
         for topic, queues in asked.offsets.items():
             if self._topics.get(topic) is None:
                 continue

@@ -24,7 +24,7 @@ from emberq.broker.config import BrokerConfig
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.send_answers import SendAnswers
 from emberq.broker.handlers.send_batch import put_batch
-from emberq.broker.handlers.send_fields import optional_number, read_send, shortened
+from emberq.broker.handlers.send_fields import SendValues, optional_number, read_send, shortened
 from emberq.broker.handlers.send_targets import (
     FAQ_REMARK,
     SendTargets,
@@ -161,9 +161,8 @@ class SendHandler:
     def send(self, command: Command, connection: "Connection") -> Answer:
         """The form with one-letter names (310, 320)."""
         fields = command.fields or {}
-        (topic, queue_id, system_flag, born_at_ms, flag, text, reconsume_times, is_batch) = (
-            read_send(fields)
-        )
+        values = read_send(fields)
+        topic, queue_id, system_flag, born_at_ms, flag, text, reconsume_times, is_batch = values
         if self._admission.is_index_busy or (self._is_sync_flush and self._held.is_full):
             raise self._overload()
         target = self._target_of(topic) or self._targets.find(topic, fields, self._answers.fields)
@@ -172,7 +171,7 @@ class SendHandler:
                 raise illegal_queue(queue_id, target.config, connection.peer, self._answers.fields)
             queue_id = any_queue(target)
         if is_batch:
-            return self._send_batch(command, connection, target, queue_id)
+            return self._send_batch(command, values, connection, target, queue_id)
         properties = parse_properties(text)
         is_ended = not text or text[-1] == "\x02"
         if (
@@ -318,11 +317,22 @@ class SendHandler:
         return True
 
     def _send_batch(
-        self, command: Command, connection: "Connection", target: Target, queue_id: int
+        self,
+        command: Command,
+        values: SendValues,
+        connection: "Connection",
+        target: Target,
+        queue_id: int,
     ) -> Answer:
         answers = self._answers
         outcome = put_batch(
-            self._store, command, connection.packed_peer, target, queue_id, answers.fields
+            self._store,
+            values,
+            command.body,
+            connection.packed_peer,
+            target,
+            queue_id,
+            answers.fields,
         )
         result = outcome.result
         if result.status is not _STORED:

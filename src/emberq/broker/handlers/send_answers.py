@@ -65,9 +65,11 @@ class SendAnswers:
     ) -> bytes:
         """The answer to a batch: the ids of all its messages."""
         ids = joined_ids(self._packed_host, log_offsets)
-        if self._is_plain and request.encoding is _JSON and unique_key is None:
+        is_plain_key = unique_key is None or unique_key.isalnum()
+        if self._is_plain and request.encoding is _JSON and is_plain_key:
+            transaction = "" if unique_key is None else f'"transactionId":"{unique_key}",'
             header = (
-                f'{{"code":{code},"extFields":{{"queueId":"{queue_id}","msgId":"{ids}'
+                f'{{"code":{code},"extFields":{{"queueId":"{queue_id}",{transaction}"msgId":"{ids}'
                 f"{self._middle}{queue_offset}{self._after_offset}{request.opaque}{self._end}"
             ).encode()
             size = len(header)

@@ -4,7 +4,7 @@ import asyncio
 import random
 from typing import Protocol
 
-from emberq.broker.appending import Appender, OutgoingMessage
+from emberq.broker.appending import Appender, OutgoingMessage, copy_of
 from emberq.broker.groups import Groups
 from emberq.broker.handlers.send import REJECTED_REMARK
 from emberq.broker.handlers.send_targets import FAQ_REMARK
@@ -135,14 +135,6 @@ class SendBackHandler:
             topic = retry_topic(group.name)
             queue_id = int(random.random() * group.retry_queue_count)
             properties[DELAY] = str(level)
-        return OutgoingMessage(
-            topic=topic,
-            queue_id=queue_id,
-            body=record.body,
-            properties=properties,
-            born_host=record.born_host,
-            born_at_ms=record.born_at_ms,
-            flag=record.flag,
-            system_flag=record.system_flag,
-            reconsume_times=record.reconsume_times + 1,
-        )
+        message = copy_of(record, properties, topic, queue_id)
+        message.reconsume_times += 1
+        return message

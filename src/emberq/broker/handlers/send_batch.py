@@ -7,23 +7,25 @@ their properties, and those of the request itself only decide how it is treated.
 from msgspec import Struct
 
 from emberq.broker.appending import (
+    TIMER_PROPERTIES,
     delay_level,
     is_inner_batch,
     is_timer,
     is_topic_too_long,
     is_wait_wanted,
 )
-from emberq.broker.handlers.send_fields import read_send
+from emberq.broker.handlers.send_fields import SendValues
 from emberq.broker.handlers.send_targets import Target
 from emberq.errors import ProtocolError, RecordError, RequestRejected
 from emberq.protocol.codes import ResponseCode
-from emberq.protocol.command import Command
 from emberq.record.host import PackedHost
 from emberq.record.properties import parse_properties
-from emberq.record.property_names import UNIQUE_KEY
-from emberq.record.system_flag import TRANSACTION_MASK
+from emberq.record.property_names import DELAY, INNER_COUNT, UNIQUE_KEY
+from emberq.record.system_flag import INNER_BATCH, TRANSACTION_MASK
 from emberq.store.message_store import MessageStore
 from emberq.store.results import PutResult, PutStatus
+
+_has_no_unusual = frozenset(TIMER_PROPERTIES | {DELAY, INNER_COUNT}).isdisjoint
 
 
 class BatchOutcome(Struct, frozen=True, gc=False):
@@ -34,7 +36,8 @@ class BatchOutcome(Struct, frozen=True, gc=False):
 
 def put_batch(
     store: MessageStore,
-    command: Command,
+    values: SendValues,
+    body: bytes,
     born_host: PackedHost,
     target: Target,
     queue_id: int,
@@ -46,23 +49,23 @@ def put_batch(
         RequestRejected: no batch may go there.
         ProtocolError: the body is no batch, or too long.
     """
-    topic, _, system_flag, born_at_ms, _, text, reconsume_times, _ = read_send(command.fields or {})
+    topic, _, system_flag, born_at_ms, _, text, reconsume_times, _ = values
     _check_topic(target, answer_fields)
     properties = parse_properties(text)
     status = _refused_status(properties, system_flag)
-    if status is None and not command.body:
+    if status is None and not body:
         status = PutStatus.MESSAGE_ILLEGAL
     if status is not None:
         result = PutResult(status)
     else:
-        size, size_max = len(command.body), store.config.max_message_size
+        size, size_max = len(body), store.config.max_message_size
         if size > size_max:
             raise ProtocolError(f"message body size exceeded: {size} bytes, at most {size_max}")
         try:
             result = store.put_encoded_batch(
                 topic,
                 queue_id,
-                command.body,
+                body,
                 system_flag=system_flag | target.system_flag,
                 born_at_ms=born_at_ms,
                 born_host=born_host,
@@ -91,6 +94,8 @@ def _check_topic(target: Target, answer_fields: dict[str, str]) -> None:
 
 def _refused_status(properties: dict[str, str], system_flag: int) -> PutStatus | None:
     """Neither delays nor transactions can be asked for by many messages at once."""
+    if not system_flag & (INNER_BATCH | TRANSACTION_MASK) and _has_no_unusual(properties):
+        return None
     if is_inner_batch(properties, system_flag):
         return PutStatus.MESSAGE_ILLEGAL
     if delay_level(properties) > 0 or system_flag & TRANSACTION_MASK:

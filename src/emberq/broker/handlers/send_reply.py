@@ -3,12 +3,12 @@
 The replier hears how the push went; whether the reply is stored besides is not its business.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import cast
 
 from emberq.broker.appending import Appender, OutgoingMessage, PutCounter, is_wait_wanted
+from emberq.broker.durable import until_durable
 from emberq.broker.handlers.send import REJECTED_REMARK
 from emberq.broker.handlers.send_fields import (
     is_true,
@@ -36,7 +36,6 @@ from emberq.record.property_names import (
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import HandlerRegistry
 from emberq.store.message_store import MessageStore
-from emberq.store.results import PutStatus
 
 log = logging.getLogger(__name__)
 
@@ -166,20 +165,10 @@ class SendReplyHandler:
             return None
         self._statistics.count_put(appended.topic, appended.queue_id, 1, appended.size)
         if self._store.config.is_sync_flush and is_wait_wanted(message.properties):
-            await self._durable(result.end_offset)
+            # Or not in time: a reply that was pushed needs no disk.
+            await until_durable(self._store, result.end_offset)
         message_id = make_offset_id(self._store_host, result.log_offset)
         return _place(message_id, message.queue_id, result.queue_offset)
-
-    async def _durable(self, end_offset: int) -> None:
-        """Or not in time: a reply that was pushed needs no disk."""
-        durable: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-
-        def done(status: PutStatus) -> None:
-            if not durable.done():
-                durable.set_result(status)
-
-        self._store.when_durable(end_offset, done)
-        await durable
 
 
 def _place(message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from emberq.broker.config import BrokerConfig
+from emberq.broker.durable import until_durable
 from emberq.broker.members import Member
 from emberq.broker.producers import Producers
 from emberq.broker.transactions.half_ledger import HalfState
@@ -41,7 +42,7 @@ from emberq.record.record import Record
 from emberq.remoting.connection import Connection
 from emberq.store.consume_queue import ENTRY
 from emberq.store.message_store import MessageStore
-from emberq.store.results import PutResult, PutStatus
+from emberq.store.results import PutResult
 
 log = logging.getLogger(__name__)
 
@@ -104,17 +105,10 @@ class TransactionChecks:
 
     async def _settle(self) -> None:
         """At the stop: wait until all that was ended may be written down as such."""
-        durable: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-
-        def done(status: PutStatus) -> None:
-            if not durable.done():
-                durable.set_result(status)
-
         self._halves.settle()
-        self._store.when_durable(self._store.log.end, done)
         try:
             async with asyncio.timeout(STOP_WAIT_MAX_S):
-                await durable
+                await until_durable(self._store, self._store.log.end)
         except TimeoutError:
             log.warning("transaction_offsets_behind reason=the disk is slow")
         self._halves.settle()  # what waited for the disk

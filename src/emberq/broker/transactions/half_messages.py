@@ -1,6 +1,8 @@
 """What a half message is turned into: stored, copied, asked about, delivered, given up."""
 
-from emberq.broker.appending import OutgoingMessage
+from msgspec.structs import replace
+
+from emberq.broker.appending import OutgoingMessage, copy_of
 from emberq.model.system_topics import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost
@@ -43,16 +45,12 @@ def as_half(message: OutgoingMessage) -> OutgoingMessage:
     }
     if UNIQUE_KEY in properties:
         properties[TRANSACTION_ID] = properties[UNIQUE_KEY]
-    return OutgoingMessage(
+    return replace(
+        message,
         topic=HALF_TOPIC,
         queue_id=HALF_QUEUE_ID,
-        body=message.body,
         properties=properties,
-        born_host=message.born_host,
-        born_at_ms=message.born_at_ms,
-        flag=message.flag,
         system_flag=with_transaction_type(message.system_flag, TransactionType.NONE),
-        reconsume_times=message.reconsume_times,
     )
 
 
@@ -72,7 +70,7 @@ def committed(half: Record, properties: Properties) -> OutgoingMessage:
     """The message that consumers see."""
     kept = dict(properties)
     topic, queue_id = kept.pop(REAL_TOPIC), int(kept.pop(REAL_QUEUE_ID))
-    message = _copied(half, kept, topic, queue_id)
+    message = copy_of(half, kept, topic, queue_id)
     message.system_flag = with_transaction_type(half.system_flag, TransactionType.COMMIT)
     message.prepared_offset = half.log_offset
     return message
@@ -81,7 +79,7 @@ def committed(half: Record, properties: Properties) -> OutgoingMessage:
 def asked_about(half: Record, properties: Properties) -> OutgoingMessage:
     """The copy that stands for a half message while its producer is asked."""
     times = {TRANSACTION_CHECK_TIMES: str(check_times(properties) + 1)}
-    return _copied(half, properties | times, HALF_TOPIC, HALF_QUEUE_ID)
+    return copy_of(half, properties | times, HALF_TOPIC, HALF_QUEUE_ID)
 
 
 def put_back(half: Record, properties: Properties) -> OutgoingMessage:
@@ -89,18 +87,18 @@ def put_back(half: Record, properties: Properties) -> OutgoingMessage:
     a question, and give such a message up before they have asked."""
     origin = properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
     added = {TRANSACTION_PREPARED_QUEUE_OFFSET: origin, WAIT: "false"}
-    return _copied(half, properties | added, HALF_TOPIC, HALF_QUEUE_ID)
+    return copy_of(half, properties | added, HALF_TOPIC, HALF_QUEUE_ID)
 
 
 def parked(half: Record, properties: Properties) -> OutgoingMessage:
     """What is kept of a half message that was asked about too often, or is too old."""
     times = {TRANSACTION_CHECK_TIMES: properties.get(TRANSACTION_CHECK_TIMES, "1")}
-    return _copied(half, properties | times, TRANSACTION_CHECK_MAX_TOPIC, PARKED_QUEUE_ID)
+    return copy_of(half, properties | times, TRANSACTION_CHECK_MAX_TOPIC, PARKED_QUEUE_ID)
 
 
 def resumed(half: Record, properties: Properties) -> OutgoingMessage:
     """A half message that is to be asked about again, as if for the first time."""
-    return _copied(half, properties | {TRANSACTION_CHECK_TIMES: "0"}, HALF_TOPIC, HALF_QUEUE_ID)
+    return copy_of(half, properties | {TRANSACTION_CHECK_TIMES: "0"}, HALF_TOPIC, HALF_QUEUE_ID)
 
 
 def question_body(copy: OutgoingMessage, stored: PutResult, store_host: PackedHost) -> bytes:
@@ -128,17 +126,3 @@ def check_times(properties: Properties) -> int:
     """How often its producers were asked."""
     text = properties.get(TRANSACTION_CHECK_TIMES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
-
-
-def _copied(half: Record, properties: Properties, topic: str, queue_id: int) -> OutgoingMessage:
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=queue_id,
-        body=half.body,
-        properties=properties,
-        born_host=half.born_host,
-        born_at_ms=half.born_at_ms,
-        flag=half.flag,
-        system_flag=half.system_flag,
-        reconsume_times=half.reconsume_times,
-    )

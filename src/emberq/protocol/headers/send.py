@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from emberq.protocol.codes import RequestCode
+from emberq.protocol.codes import EmberqCode, RequestCode
 from emberq.protocol.header_fields import Header, Int32, Int64
 from emberq.protocol.headers.common import RpcRequest, TopicRequest
 
@@ -33,7 +33,7 @@ class SendMessage(TopicRequest, frozen=True, kw_only=True):
 class SendMessageV2(TopicRequest, frozen=True, kw_only=True):
     """Same meaning and attributes as the long form; the peer writes one-letter names."""
 
-    code: ClassVar = RequestCode.SEND_MESSAGE_V2
+    code: ClassVar[RequestCode | EmberqCode] = RequestCode.SEND_MESSAGE_V2
     has_strict_numbers: ClassVar = True
     producer_group: str = field(name="a")
     topic: str = field(name="b")
@@ -55,6 +55,12 @@ class SendBatchMessage(SendMessageV2, frozen=True, kw_only=True):
     """The short form with `is_batch` set; the body holds all messages."""
 
     code: ClassVar = RequestCode.SEND_BATCH_MESSAGE
+
+
+class SendOnce(SendMessageV2, frozen=True, kw_only=True):
+    """A batch whose messages are stored unless they are (docs/formats/send-once.md)."""
+
+    code: ClassVar = EmberqCode.SEND_ONCE
 
 
 class SendMessageResponse(Header, frozen=True, kw_only=True):

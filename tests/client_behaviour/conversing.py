@@ -27,7 +27,7 @@ async def a_request_is_answered_by_a_consumer(server: Server) -> None:
                 *(producer.request(topic, f"r{number}", timeout=timeout) for number in range(10))
             )
         with pytest.raises(RequestReplyTimeout):
-            await producer.request(topic, "nobody is here", timeout=0.5)
+            await producer.request(topic, "nobody is here", timeout=3)
 
     assert [reply.value for reply in replies] == [f"r{number}" * 2 for number in range(10)]
 
@@ -81,7 +81,7 @@ async def a_function_decides_or_leaves_it_to_the_check(server: Server) -> None:
 
     def check(message: ReceivedMessage) -> bool:
         asked.append(message.body)
-        return message.body == b"later"
+        return message.body in (b"yes", b"later")
 
     outcomes = {b"yes": True, b"no": False, b"later": None, b"never": None}
     client = server.client()
@@ -92,10 +92,17 @@ async def a_function_decides_or_leaves_it_to_the_check(server: Server) -> None:
                 body,
                 execute=lambda result: outcome,  # noqa: B023 - called now
             )
-        messages = await server.read(topic, 2)
-        await server.until(lambda: set(asked) == {b"later", b"never"})
+        # A broker that is slow to note an end asks about it too, and may deliver twice.
+        messages = await server.read_until(
+            topic, lambda found: {b"yes", b"later"} <= _bodies(found)
+        )
+        await server.until(lambda: {b"later", b"never"} <= set(asked))
 
-    assert sorted(message.body for message in messages) == [b"later", b"yes"]
+    assert _bodies(messages) == {b"later", b"yes"}
+
+
+def _bodies(messages: list[ReceivedMessage]) -> set[bytes]:
+    return {message.body for message in messages}
 
 
 @behaviour("transactions")
@@ -117,7 +124,9 @@ async def a_broker_that_misses_the_end_asks_another_producer_of_the_group(
 
     async with server.client() as client, Producer(group, client=client, check=check) as producer:
         await producer.send(topic, b"hello")  # brokers know a producer that has sent
-        messages = await server.read(topic, 2)
+        messages = await server.read_until(
+            topic, lambda found: {b"hello", b"kept"} <= _bodies(found)
+        )
         await server.until(lambda: set(asked) == {b"kept", b"dropped"})
 
-    assert sorted(message.body for message in messages) == [b"hello", b"kept"]
+    assert _bodies(messages) == {b"hello", b"kept"}

@@ -4,6 +4,7 @@ import os
 import random
 import time
 from ipaddress import ip_address
+from weakref import WeakSet
 
 from emberq.errors import ForkedClient
 from emberq.record.message_id import UniqueKeyGenerator
@@ -31,32 +32,31 @@ def key_generator(ip: str) -> UniqueKeyGenerator:
     )
 
 
-class _ThisProcess:
-    """Asked for with every message: a number that forks change, for the process id costs a call
-    into the kernel."""
-
-    forks = 0
-
-    @classmethod
-    def note_fork(cls) -> None:
-        cls.forks += 1
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_ThisProcess.note_fork)
-
-
 class ProcessGuard:
-    """Notices that the process was forked."""
+    """Notices that the process was forked. It is asked with every message: a fact that forks
+    change, for the process id costs a call into the kernel."""
 
-    __slots__ = ("_forks",)
+    __slots__ = ("__weakref__", "is_forked")
 
     def __init__(self) -> None:
-        self._forks = _ThisProcess.forks
+        self.is_forked = False
+        _guards.add(self)
 
     def check(self) -> None:
-        if _ThisProcess.forks != self._forks:
+        if self.is_forked:
             raise ForkedClient(
                 "this client was made before the process was forked",
                 hint="Make clients after the fork, one in each process",
             )
+
+
+_guards: "WeakSet[ProcessGuard]" = WeakSet()
+
+
+def _note_fork() -> None:
+    for guard in _guards:
+        guard.is_forked = True
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_note_fork)

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from emberq.client import identity
 from emberq.client.aio.client import Client
 from emberq.client.credentials import Credentials
 from emberq.client.settings import ClientSettings
@@ -42,7 +41,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.integration
 
 UNUSED = "127.0.0.1:1"
-QUICK = ClientSettings(api_timeout=1.0, connect_timeout=0.5)
+PATIENT = ClientSettings(api_timeout=10.0, connect_timeout=5.0)
 
 
 def questions_for(topic: str, server: Scripted) -> list[Command]:
@@ -121,18 +120,18 @@ async def test_many_questions_for_one_topic_are_one_request() -> None:
 async def test_name_servers_that_are_gone_are_passed_over() -> None:
     async with scripted_server(name_server({"orders": route_to(UNUSED)})) as server:
         for _ in range(5):  # the list is shuffled
-            async with Client([UNUSED, server.address], settings=QUICK) as client:
+            async with Client([UNUSED, server.address], settings=PATIENT) as client:
                 assert len(await client.subscribe_queues("orders")) == 2
 
 
 async def test_without_any_name_server_the_error_says_what_was_tried() -> None:
-    async with Client(UNUSED, settings=QUICK) as client:
+    async with Client(UNUSED, settings=PATIENT) as client:
         with pytest.raises(NoNameServer, match="no name server can be reached: no connection to"):
             await client.subscribe_queues("orders")
 
 
 async def test_a_brokers_port_in_place_of_a_name_servers_is_pointed_out() -> None:
-    async with Client("127.0.0.1:10911", settings=QUICK) as client:
+    async with Client("127.0.0.1:10911", settings=PATIENT) as client:
         with pytest.raises(ClientError, match="looks like a broker"):
             await client.subscribe_queues("orders")
 
@@ -335,12 +334,12 @@ async def test_every_request_is_signed() -> None:
     assert is_signature_valid(fields, request.body, "12345678")
 
 
-async def test_names_are_wrapped_and_v2_namespaces_travel_as_fields() -> None:
-    client = Client(UNUSED, namespace="ns", namespace_v2="v2")
+async def test_names_are_wrapped_in_their_namespace() -> None:
+    client = Client(UNUSED, namespace="ns")
 
     request = client.request(GetConsumerListByGroup(consumer_group=client.wrap("g")))
 
-    assert request.fields == {"consumerGroup": "ns%g", "nsd": "true", "ns": "v2"}
+    assert request.fields == {"consumerGroup": "ns%g"}
     assert client.unwrap("ns%g") == "g"
 
 
@@ -389,7 +388,7 @@ async def test_a_client_is_used_between_start_and_close() -> None:
 
 async def test_a_forked_child_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Client(UNUSED) as client:
-        monkeypatch.setattr(identity._ThisProcess, "forks", identity._ThisProcess.forks + 1)
+        monkeypatch.setattr(client._guard, "is_forked", True)
         with pytest.raises(ForkedClient, match="after the fork"):
             client.check_running()
         monkeypatch.undo()

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
-QUICK = {"transactionTimeOut": "200", "transactionCheckInterval": "200"}
+QUICK = {"transactionTimeOut": "600", "transactionCheckInterval": "600"}
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
 
@@ -101,10 +101,10 @@ async def test_requests_are_answered(tmp_path: Path) -> None:
             async with replier:
                 await replier.settled()
                 replies = await asyncio.gather(
-                    *(producer.request("Requests", f"r{n}", timeout=10.0) for n in range(50))
+                    *(producer.request("Requests", f"r{n}", timeout=45.0) for n in range(50))
                 )
             with pytest.raises(RequestReplyTimeout):
-                await producer.request("Requests", "nobody is here", timeout=0.3)
+                await producer.request("Requests", "nobody is here", timeout=2.0)
 
     assert [reply.value for reply in replies] == [f"r{n}" * 2 for n in range(50)]
 

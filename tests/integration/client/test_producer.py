@@ -330,3 +330,50 @@ async def test_a_broker_that_does_not_answer_costs_no_more_than_the_timeout() ->
     ):
         with pytest.raises(SendFailed, match="may be stored all the same"):
             await producer.send("orders", b"x", timeout=0.2)
+
+
+async def test_a_namespace_of_the_second_kind_travels_with_every_request() -> None:
+    handlers = broker()
+    stored_fields = {"msgId": "0" * 32, "queueId": "0", "queueOffset": "0"}
+    for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+        handlers[code] = lambda command, _: answer(command, fields=stored_fields)
+    async with (
+        scripted_server(handlers) as master,
+        scripted_server(name_server({"orders": route_to(master.address)})) as names,
+        Client(names.address, namespace_v2="tenant") as client,
+        Producer("writers", client=client) as producer,
+    ):
+        await producer.send("orders", b"plain")
+        await producer.send("orders", b"tagged", tags="T")
+        await producer.send_batch([Message("orders", b"1"), Message("orders", b"2")])
+        await producer.send_oneway("orders", b"unanswered")
+        await client.heartbeats.beat()
+        await until(lambda: len(master.of(RequestCode.SEND_MESSAGE_V2)) == 3)
+
+    requests = [*names.requests, *master.requests]
+    assert {request.code for request in requests} >= {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.HEART_BEAT,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.UNREGISTER_CLIENT,
+    }
+    for request in requests:
+        fields = request.fields or {}
+        assert (fields["nsd"], fields["ns"]) == ("true", "tenant")
+    assert all(
+        (each.fields or {})["b"] == "orders" for each in master.of(RequestCode.SEND_MESSAGE_V2)
+    )
+
+
+async def test_a_send_without_time_does_not_leave() -> None:
+    handlers = broker()
+    handlers[RequestCode.SEND_MESSAGE_V2] = lambda command, _: answer(command, fields={})
+    async with (
+        client_and_broker(handlers) as (client, master),
+        Producer("writers", client=client) as producer,
+    ):
+        with pytest.raises(SendFailed, match="no time was left"):
+            await producer.send("orders", b"x", timeout=0)
+
+    assert master.of(RequestCode.SEND_MESSAGE_V2) == []

@@ -59,12 +59,16 @@ async def test_a_subscriber_polls_everything(running: Cluster) -> None:
 async def test_iteration_commits_a_message_after_its_loop_body(running: Cluster) -> None:
     await send(running, b"1", b"2", ordering_key="k")
     seen: list[tuple[bytes, int]] = []
+
+    def committed() -> int:
+        return max(running.broker.offsets.of("pullers", "orders").values(), default=0)
+
     async with consumer_of(running, auto_commit_interval=0.02) as consumer:
         await consumer.subscribe("orders")
         async for message in consumer:
-            await asyncio.sleep(0.1)  # several commits of what is finished pass by
-            offsets = running.broker.offsets.of("pullers", "orders")
-            seen.append((message.body, max(offsets.values(), default=0)))
+            await until(lambda: committed() >= len(seen))  # what is finished
+            await asyncio.sleep(0.1)  # several commits pass by
+            seen.append((message.body, committed()))
             if len(seen) == 2:
                 break
 

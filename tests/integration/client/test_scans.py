@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from emberq.client.aio.client import Client
-from emberq.client.aio.scans import START_GROUP_SUFFIX, Scans
+from emberq.client.aio.official_scans import START_GROUP_SUFFIX
+from emberq.client.aio.queue_calls import QueueCalls
+from emberq.client.aio.scans import Scans
 from emberq.client.core.scanned import QueueHead, ScanFilter
 from emberq.errors import BrokerError, OffsetOutOfRange, TopicNotFound
 from emberq.model.queue import MessageQueue
@@ -236,6 +238,29 @@ async def test_starts_on_official_brokers_need_no_setting(tmp_path: Path) -> Non
 
         assert it.cluster.broker.groups.get("G" + START_GROUP_SUFFIX) is not None
         assert await it.read(7) == list(range(7))
+
+
+async def test_brokers_that_know_every_group_at_0_are_asked_for_what_they_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed = QueueCalls.committed
+
+    async def committed_at_0(self: QueueCalls, group: str, queue: MessageQueue, **_: bool) -> int:
+        return max(0, await committed(self, group, queue, is_zero_if_young=False))
+
+    monkeypatch.setattr(QueueCalls, "committed", committed_at_0)  # as 4.9 answers
+    async with scanned(tmp_path, is_official=True) as it:
+        await it.put(7)
+
+        before = await it.scans.heads([QUEUE], "G")
+        pinned = await it.scans.pin("G", {QUEUE: 5})
+        await it.scans.unpin("G", [QUEUE])
+        await it.scans.commit("G", {QUEUE: 0})
+        after = await it.scans.heads([QUEUE], "G")
+
+        assert before[QUEUE] == QueueHead(0, 7, None, None)
+        assert pinned == {QUEUE: 5}
+        assert after[QUEUE] == QueueHead(0, 7, 0, None)
 
 
 async def test_the_broker_says_where_its_files_are(tmp_path: Path) -> None:

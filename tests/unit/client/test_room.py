@@ -78,3 +78,22 @@ async def test_emptied_returns_when_the_last_has_left() -> None:
     assert not waiting.done()
     room.leave()
     await waiting
+
+
+async def test_places_that_are_given_back_together_go_to_whoever_waits_first() -> None:
+    room = Room(3)
+    for _ in range(3):
+        assert room.enter_at_once()
+    first = asyncio.create_task(room.enter(NEVER_S))
+    second = asyncio.create_task(room.enter(NEVER_S))
+    await turn()
+
+    room.leave_together(3)
+
+    await asyncio.gather(first, second)
+    assert room.taken == 2
+    waiting = asyncio.create_task(room.emptied())
+    await turn()
+    room.leave_together(2)
+    await waiting
+    assert room.taken == 0

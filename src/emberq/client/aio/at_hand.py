@@ -102,16 +102,23 @@ class AtHand:
         count: int = QUERY_COUNT,
         begin: datetime | None = None,
         end: datetime | None = None,
+        is_complete: bool = False,
+        broker_name: str | None = None,
     ) -> list[ReceivedMessage]:
-        """Messages with a key, or with a producer's id, from all brokers; oldest first.
+        """Messages with a key, or with a producer's id, from all brokers or one; oldest first.
 
         Raises:
             TopicNotFound, NoNameServer
             ClientError: no broker could be asked.
+            BrokerNotFound, BrokerError, RemotingError: with `is_complete`, one of them could not.
         """
         self.client.check_running()
         wire_topic = self.client.wrap(topic)
-        route = await self.client.routes.get(wire_topic)
+        if broker_name is None:
+            route = await self.client.routes.get(wire_topic)
+            names = sorted(broker.broker_name for broker in route.brokers)
+        else:
+            names = [broker_name]
         header = QueryMessage(
             topic=wire_topic,
             key=key,
@@ -122,7 +129,6 @@ class AtHand:
             else round(end.timestamp() * _MS),
             is_unique_key_query=False,
         )
-        names = sorted(broker.broker_name for broker in route.brokers)
         answers = await asyncio.gather(
             *(self._query(name, header) for name in names), return_exceptions=True
         )
@@ -133,6 +139,8 @@ class AtHand:
                 failures.append(each)
             else:
                 found += each
+        if failures and is_complete:
+            raise failures[0]
         if failures and len(failures) == len(names):
             raise ClientError(f"no broker of {topic} answered: {failures[0]}") from failures[0]
         # The index knows hashes: what only collides is left out here.

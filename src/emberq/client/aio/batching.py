@@ -5,6 +5,7 @@ larger than a batch) leaves alone, in its turn: messages of one queue never over
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from itertools import compress, count
@@ -13,7 +14,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from emberq.client.core.message import Message, SendResult
+from emberq.client.aio.room import Room
+from emberq.client.core.message import Message, Selector, SendResult
 from emberq.client.core.outgoing import (
     Outgoing,
     is_batch_topic,
@@ -51,6 +53,9 @@ class Batch(Struct):
     size: int = 0
     # The shortest of all that are in it.
     deadline: float = inf
+    has_plain: bool = False
+    # Messages whose callers give back their own places in the room; the batch does it for others.
+    prepared_count: int = 0
     # Of plain messages only the bodies: they are made ready together.
     entries: list[bytes | Prepared] = []
     results: "list[asyncio.Future[SendResult]]" = []
@@ -70,6 +75,7 @@ class SendOne(Protocol):
         ready: Outgoing,
         message: Message,
         queue: MessageQueue | None,
+        selector: Selector | None,
         deadline: float,
     ) -> Awaitable[SendResult]: ...
 
@@ -85,23 +91,29 @@ class Batching:
         linger_s: float,
         batch_bytes: int,
         *,
+        timeout_s: float,
+        room: Room,
         prepare: Callable[[Message], Outgoing],
         send: SendOne,
         spawn: Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"],
         keys: UniqueKeyGenerator,
     ) -> None:
-        """Raises ConfigError."""
+        """`timeout_s` is for plain messages, which name none. Raises ConfigError."""
         if not 0 < linger_s <= LINGER_MAX_S:
             raise ConfigError(f"linger={linger_s}: expected 0 to {LINGER_MAX_S:.0f} seconds")
         if batch_bytes <= 0:
             raise ConfigError(f"batch_bytes={batch_bytes}: expected a number above 0")
         self._linger_s = linger_s
+        self._timeout_s = timeout_s
+        self._room = room
         self._bytes_max = batch_bytes
         self._prepare = prepare
         self._send = send
         self._spawn = spawn
         self._keys = keys
         self._open: dict[_Key, Batch] = {}
+        # Of those the ones that have plain messages, by topic.
+        self._plain: dict[str, Batch] = {}
         self._plain_size = plain_element_size(keys.next())
         self.plain_body_max = max(batch_bytes - self._plain_size, 0)
 
@@ -126,14 +138,37 @@ class Batching:
         self._leave(key)
         return result
 
-    def add_plain(self, topic: str, body: bytes, deadline: float) -> "asyncio.Future[SendResult]":
+    def add_plain(self, topic: str, body: bytes) -> "asyncio.Future[SendResult]":
         """The same for a message that has a topic and a body and nothing else; the body is not
-        empty, and at most `plain_body_max` long."""
-        return self._wait((topic, True, None), body, len(body) + self._plain_size, deadline)
+        empty, and at most `plain_body_max` long. Its place in the room is given back here."""
+        size = len(body) + self._plain_size
+        batch = self._plain.get(topic)
+        if batch is None or batch.size + size > self._bytes_max:
+            batch = self._batch_for((topic, True, None), size)
+            if not batch.has_plain:  # those that follow have more time
+                batch.has_plain = True
+                batch.deadline = min(batch.deadline, time.monotonic() + self._timeout_s)
+                self._plain[topic] = batch
+        # As in `_put`, without another call: there are very many of these.
+        batch.size += size
+        result: asyncio.Future[SendResult] = batch.loop.create_future()
+        batch.entries.append(body)
+        results = batch.results
+        results.append(result)
+        if len(results) >= BATCH_MESSAGES_MAX:
+            self._leave((topic, True, None))
+        return result
 
     def _wait(
-        self, key: _Key, entry: bytes | Prepared, size: int, deadline: float
+        self, key: _Key, entry: Prepared, size: int, deadline: float
     ) -> "asyncio.Future[SendResult]":
+        batch = self._batch_for(key, size)
+        batch.deadline = min(batch.deadline, deadline)
+        batch.prepared_count += 1
+        return self._put(batch, entry, size)
+
+    def _batch_for(self, key: _Key, size: int) -> Batch:
+        """The open one if it has so many bytes left."""
         batch = self._open.get(key)
         if batch is not None and batch.size + size > self._bytes_max:
             self._leave(key)
@@ -142,13 +177,18 @@ class Batching:
             loop = asyncio.get_running_loop()
             batch = self._open[key] = Batch(*key, loop)
             batch.timer = loop.call_later(self._linger_s, self._leave, key)
+        return batch
+
+    def _put(
+        self, batch: Batch, entry: bytes | Prepared, size: int
+    ) -> "asyncio.Future[SendResult]":
         batch.size += size
-        batch.deadline = min(batch.deadline, deadline)
         result: asyncio.Future[SendResult] = batch.loop.create_future()
         batch.entries.append(entry)
-        batch.results.append(result)
-        if len(batch.results) >= BATCH_MESSAGES_MAX:
-            self._leave(key)
+        results = batch.results
+        results.append(result)
+        if len(results) >= BATCH_MESSAGES_MAX:
+            self._leave((batch.topic, batch.is_store_awaited, batch.queue))
         return result
 
     def flush(self) -> None:
@@ -158,13 +198,23 @@ class Batching:
 
     def _leave(self, key: _Key) -> None:
         batch = self._open.pop(key)
+        if batch.has_plain:
+            del self._plain[batch.topic]
         if batch.timer is not None:
             batch.timer.cancel()
+        places = len(batch.results) - batch.prepared_count
         batch.drop_who_gave_up()
         if not batch.results:
+            self._room.leave_together(places)
             return
         task = self._spawn(self._travel(batch), "batch")
-        task.add_done_callback(lambda done: _abandon(batch.results))
+        task.add_done_callback(lambda done: self._travelled(batch, places))
+
+    def _travelled(self, batch: Batch, places: int) -> None:
+        self._room.leave_together(places)
+        for waiting in batch.results:
+            if not waiting.done():
+                waiting.set_exception(ClientClosed("the client was closed before the send ended"))
 
     async def _travel(self, batch: Batch) -> None:
         if len(batch.results) == 1:
@@ -177,9 +227,9 @@ class Batching:
             message_ids,
             is_store_awaited=batch.is_store_awaited,
         )
-        first = self._prepared(batch, batch.entries[0]).message
+        first = Message(batch.topic, b"")  # what all have in common: the queue is theirs
         try:
-            result = await self._send(ready, first, batch.queue, batch.deadline)
+            result = await self._send(ready, first, batch.queue, None, batch.deadline)
         except BrokerError as error:
             if error.code != ResponseCode.MESSAGE_ILLEGAL:
                 _fail(batch.results, error)
@@ -194,11 +244,11 @@ class Batching:
                 if not waiting.done():
                     waiting.set_result(own)
 
-    def _elements(self, batch: Batch) -> tuple[list[bytes], list[str]]:
+    def _elements(self, batch: Batch) -> tuple[Sequence[bytes], list[str]]:
         bodies = [entry for entry in batch.entries if type(entry) is bytes]
         if len(bodies) == len(batch.entries):
             message_ids = self._keys.take(len(bodies))
-            return plain_elements(bodies, message_ids), message_ids
+            return (plain_elements(bodies, message_ids),), message_ids
         readies = [self._prepared(batch, entry).ready for entry in batch.entries]
         elements = [
             encode_batch_element(ready.body, ready.properties.encode(), ready.flag)
@@ -210,7 +260,9 @@ class Batching:
         prepared = self._prepared(batch, batch.entries[number])
         waiting = batch.results[number]
         try:
-            result = await self._send(prepared.ready, prepared.message, batch.queue, batch.deadline)
+            result = await self._send(
+                prepared.ready, prepared.message, batch.queue, None, batch.deadline
+            )
         except Exception as error:
             _fail([waiting], error)
         else:
@@ -256,9 +308,3 @@ def _fail(results: "Sequence[asyncio.Future[SendResult]]", error: Exception) -> 
         if not waiting.done():
             # Each caller raises its own: tracebacks grow on the object.
             waiting.set_exception(copy(error))
-
-
-def _abandon(results: "Sequence[asyncio.Future[SendResult]]") -> None:
-    for waiting in results:
-        if not waiting.done():
-            waiting.set_exception(ClientClosed("the client was closed before the send ended"))

@@ -38,6 +38,7 @@ from emberq.client.identity import (
     unique_instance_name,
 )
 from emberq.client.metrics import Measures, Metrics
+from emberq.client.namespace_fields import InNamespace
 from emberq.client.settings import ClientSettings
 from emberq.errors import (
     BrokerNotFound,
@@ -56,6 +57,7 @@ from emberq.protocol.command import Command, new_request
 from emberq.protocol.header_fields import Header, to_fields
 from emberq.remoting.addresses import join_address, local_address, split_address
 from emberq.remoting.endpoint import Endpoint
+from emberq.remoting.hooks import CallHook
 from emberq.remoting.limits import RemotingLimits
 
 log = logging.getLogger(__name__)
@@ -116,13 +118,13 @@ class Client(Life):
                 NAMESRV_ADDR; else they are looked up where official clients look.
             tls: True accepts any certificate, as official clients do; a context decides itself.
             namespace: is put in front of topics and groups; users never see it.
+            namespace_v2: goes with every request instead; proxies and clouds look at it.
             instance_name: makes the client's id; needed only where it must survive a restart.
             metrics: is told what happens on this client, for counters and timings.
         """
         self.settings = settings or ClientSettings()
         self.measures = None if metrics is None else Measures(metrics)
         self.namespace = namespace
-        self._namespace_v2 = namespace_v2
         self._servers_given = configured_servers(name_server)
         self._unit_name = unit_name
         self.is_vip_channel = is_vip_channel
@@ -136,7 +138,7 @@ class Client(Life):
         self._endpoint = Endpoint(
             self.server_requests.registry,
             limits=replace(RemotingLimits(), connect_timeout_s=self.settings.connect_timeout),
-            hooks=(Signing(credentials),) if credentials is not None else (),
+            hooks=_request_hooks(namespace_v2, credentials),
         )
         self.connections = Connections(
             self._endpoint, _tls_context(tls), on_connected=self._connected
@@ -225,7 +227,8 @@ class Client(Life):
 
     def check_running(self) -> None:
         """Raises ClientClosed, ForkedClient."""
-        self._guard.check()
+        if self._guard.is_forked:
+            self._guard.check()
         if self._state is not _RUNNING:
             raise ClientClosed(
                 "the client is not running",
@@ -376,10 +379,7 @@ class Client(Life):
         return answer
 
     def request(self, header: Header, body: bytes = b"") -> Command:
-        fields = to_fields(header)
-        if self._namespace_v2 is not None:
-            fields["nsd"], fields["ns"] = "true", self._namespace_v2
-        return new_request(header.code, fields, body)
+        return new_request(header.code, to_fields(header), body)
 
     @property
     def is_hooked(self) -> bool:
@@ -457,6 +457,18 @@ class Client(Life):
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("task_failed name=%s", task.get_name(), exc_info=error)
+
+
+def _request_hooks(
+    namespace_v2: str | None, credentials: Credentials | None
+) -> tuple[CallHook, ...]:
+    """What is added to every request; signatures come last, for they are of all the rest."""
+    hooks: list[CallHook] = []
+    if namespace_v2:
+        hooks.append(InNamespace(namespace_v2))
+    if credentials is not None:
+        hooks.append(Signing(credentials))
+    return tuple(hooks)
 
 
 def _tls_context(tls: bool | ssl.SSLContext) -> ssl.SSLContext | None:

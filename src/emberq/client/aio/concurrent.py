@@ -16,6 +16,7 @@ from emberq.client.aio.queue_work import QueueWork
 from emberq.client.aio.send_back import DEAD_LETTER_LEVEL, FIRST_RETRY_LEVEL, SendBack
 from emberq.client.core.received import ReceivedMessage
 from emberq.errors import DeadLetter, RetryLater
+from emberq.model.queue import MessageQueue
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class ConcurrentConsumption:
         *,
         handler_of: Callable[[str], Handler | None],
         workers: int,
-        note_offset: Callable[[QueueWork, int], None],
+        note_offset: Callable[[MessageQueue, int], None],
         on_consumed: Callable[[Handler, Batch, Exception | None, float], None],
     ) -> None:
         """`send_back` is None where failures are only logged: broadcasting."""
@@ -51,8 +52,8 @@ class ConcurrentConsumption:
         self._has_work = asyncio.Event()
         self._busy = 0
         self._under_way: dict[ReceivedMessage, float] = {}
+        # Told while the consumption drains.
         self._is_idle = asyncio.Event()
-        self._is_idle.set()
         self._workers: list[asyncio.Task[None]] = []
         self._is_closing = False
 
@@ -68,7 +69,9 @@ class ConcurrentConsumption:
         self._waiting.clear()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._is_idle.wait()
+                while self._busy:
+                    self._is_idle.clear()
+                    await self._is_idle.wait()
         except TimeoutError:
             pass
         unfinished = self._busy
@@ -116,33 +119,30 @@ class ConcurrentConsumption:
             while not self._waiting:
                 self._has_work.clear()
                 await self._has_work.wait()
-            items = self._take()
-            if not self._busy:
-                self._is_idle.clear()
-            self._busy += len(items)
+            item = self._waiting.popleft()
+            self._busy += 1
             try:
-                if items[0][1].is_async:
-                    await self._consume_async(*items[0])
+                if item[1].is_async:
+                    await self._consume_async(*item)
                 else:
-                    await self._consume_in_thread(items)
+                    await self._consume_in_thread(item)
             except Exception:
-                log.exception("consumption_broken message=%s", items[0][2][0])
+                log.exception("consumption_broken message=%s", item[2][0])
             finally:
-                self._busy -= len(items)
-                if not self._busy:
+                self._busy -= 1
+                if self._is_closing and not self._busy:
                     self._is_idle.set()
 
-    def _take(self) -> list[Item]:
-        """One batch; several at once for threads when handlers are quick."""
-        items = [self._waiting.popleft()]
-        handler = items[0][1]
-        if not handler.is_async:
-            threads = self._threads_at_hand()
-            fair = -(-len(self._waiting) // self._worker_count)
-            for _ in range(min(threads.run_length - 1, fair)):
-                if not self._waiting or self._waiting[0][1] is not handler:
-                    break
-                items.append(self._waiting.popleft())
+    def _run_with(self, item: Item) -> list[Item]:
+        """What one hop between threads takes: several batches when handlers are quick."""
+        items = [item]
+        handler = item[1]
+        threads = self._threads_at_hand()
+        fair = -(-len(self._waiting) // self._worker_count)
+        for _ in range(min(threads.run_length - 1, fair)):
+            if not self._waiting or self._waiting[0][1] is not handler:
+                break
+            items.append(self._waiting.popleft())
         return items
 
     async def _consume_async(self, work: QueueWork, handler: Handler, batch: Batch) -> None:
@@ -164,8 +164,17 @@ class ConcurrentConsumption:
             else:
                 await self._finish(work, batch, error)
 
-    async def _consume_in_thread(self, items: list[Item]) -> None:
-        handler = items[0][1]
+    async def _consume_in_thread(self, item: Item) -> None:
+        """With others that wait for the same handler, if it is quick."""
+        items = self._run_with(item)
+        others = len(items) - 1
+        self._busy += others
+        try:
+            await self._consume_run(item[1], items)
+        finally:
+            self._busy -= others
+
+    async def _consume_run(self, handler: Handler, items: list[Item]) -> None:
         alive = [item for item in items if not item[0].is_dropped]
         started_at = time.monotonic()
         for _, _, batch in alive:
@@ -205,10 +214,11 @@ class ConcurrentConsumption:
             self.submit(work, messages)
 
     def _done(self, work: QueueWork, messages: Batch) -> None:
+        cached = work.messages
         work.consumed_at = time.monotonic()
-        offset = work.messages.remove(messages)
-        if offset >= 0 and not work.is_dropped:
-            self._note_offset(work, offset)
+        offset = cached.remove(messages)
+        if offset >= 0 and not cached.is_dropped:
+            self._note_offset(work.queue, offset)
         work.made_room()
 
     async def expire(self, works: list[QueueWork], older_than_s: float) -> None:

@@ -6,6 +6,8 @@ import ssl
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from emberq.errors import CallTimeout, ClientClosed, ConnectFailed
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.command import Command
@@ -22,6 +24,19 @@ OnConnected = Callable[[str, bool], None]
 # A peer that leaves calls unanswered and says nothing else for so long is not there any more.
 SILENCE_MAX_S = 3.0
 CLOCK_TOLERANCE_S = 0.1
+
+
+class StartedCall(Struct):
+    """A request that has left. Who stops waiting for its answer calls `forget`."""
+
+    connection: Connection
+    address: str
+    request: Request
+    timeout_s: float
+    answer: "asyncio.Future[Command]"
+
+    def forget(self) -> None:
+        self.connection.forget_call(self.request)
 
 
 class Connections:
@@ -50,25 +65,43 @@ class Connections:
         Raises:
             ConnectFailed, ConnectionClosed, CallTimeout, TooManyPendingCalls, FrameTooLarge
         """
-        connection = self.at_hand(address)
-        if connection is None:
+        call = self.start_call(address, command, timeout_s)
+        if call is None:
             connection, timeout_s = await self._connected_within(address, timeout_s)
-        call = connection.start_call(command, timeout_s)
+            answer = connection.start_call(command, timeout_s)
+            call = StartedCall(connection, address, command, timeout_s, answer)
+        return await self.finish_call(call)
+
+    def start_call(self, address: str, command: Request, timeout_s: float) -> StartedCall | None:
+        """Send a request now, if there is a connection already.
+
+        Raises:
+            ConnectionClosed, TooManyPendingCalls, FrameTooLarge
+        """
+        connection = self._open.get(address)
+        if connection is None or connection.is_closed:
+            return None
+        answer = connection.start_call(command, timeout_s)
+        return StartedCall(connection, address, command, timeout_s, answer)
+
+    async def finish_call(self, call: StartedCall) -> Command:
+        """The answer to a call. Raises what `call` raises."""
+        address = call.address
         try:
-            answer = await call
+            answer = await call.answer
         except asyncio.CancelledError:
-            connection.forget_call(command)
+            call.forget()
             raise
         except CallTimeout:
-            self._note_silence(connection, address, timeout_s)
+            self._note_silence(call.connection, address, call.timeout_s)
             raise
         if answer.code != ResponseCode.GO_AWAY:
             return answer
         # The server is leaving: once more, on a new connection.
         log.info("connection_replaced peer=%s reason=go_away", address)
-        self._forget(address, connection)
-        connection, timeout_s = await self._connected_within(address, timeout_s)
-        return await connection.call(command, timeout_s)
+        self._forget(address, call.connection)
+        connection, timeout_s = await self._connected_within(address, call.timeout_s)
+        return await connection.call(call.request, timeout_s)
 
     async def send_oneway(self, address: str, command: Command) -> None:
         """Raises ConnectFailed, ConnectionClosed, TooManyPendingCalls, FrameTooLarge."""

@@ -42,6 +42,8 @@ class Handler:
         self._function = function
         self._codec = codec
         self._takes_list = batch_size > 1
+        # Anything but the message itself is handed over.
+        self._is_decoded = self._takes_list or codec is not BYTES
         self._hooks = hooks
 
     def run_async(self, batch: Batch) -> Coroutine[Any, Any, Exception | None]:
@@ -69,7 +71,7 @@ class Handler:
 
     async def _run_async(self, batch: Batch) -> Exception | None:
         try:
-            result = self._function(self._argument(batch))
+            result = self._function(self._argument(batch) if self._is_decoded else batch[0])
             if type(result) is CoroutineType or inspect.isawaitable(result):
                 result = await result
         except Exception as error:
@@ -82,7 +84,7 @@ class Handler:
             return ConsumeError(f"{self.name} awaited something that was cancelled")
         except SystemExit as error:
             return self._exit(error)
-        return self._judged(result)
+        return None if result is None else self._judged(result)
 
     def _run(self, batch: Batch) -> Exception | None:
         try:

@@ -38,6 +38,10 @@ class OffsetStore(Protocol):
     async def save(self, queues: Collection[MessageQueue]) -> None:
         """Keep what is known of these queues; failures are logged, the next time comes."""
 
+    async def hand_over(self, queues: Collection[MessageQueue]) -> None:
+        """The same for queues that others will have, who must find it: brokers with many threads
+        may serve the next member before they come to a request that waits for no answer."""
+
 
 class _Offsets:
     def __init__(self) -> None:
@@ -90,6 +94,19 @@ class BrokerOffsets(_Offsets):
             except (ClientError, RemotingError) as error:
                 log.warning("offset_not_saved queue=%s reason=%s", queue, error)
 
+    async def hand_over(self, queues: Collection[MessageQueue]) -> None:
+        await asyncio.gather(*map(self._hand_over, queues))
+
+    async def _hand_over(self, queue: MessageQueue) -> None:
+        offset = self.known(queue)
+        if offset < 0:
+            return
+        try:
+            await self._calls.commit(self._group, queue, offset, is_oneway=False)
+            self._saved[queue] = offset
+        except (ClientError, RemotingError) as error:
+            log.warning("offset_not_saved queue=%s reason=%s", queue, error)
+
 
 class FileOffsets(_Offsets):
     """Broadcasting: every member has its own, in the official file."""
@@ -112,6 +129,10 @@ class FileOffsets(_Offsets):
             await asyncio.to_thread(self._write, write_pretty_json(table))
         except OSError as error:
             log.warning("offsets_not_saved path=%s reason=%s", self._path, error)
+
+    async def hand_over(self, queues: Collection[MessageQueue]) -> None:
+        """To nobody: every member has all queues."""
+        await self.save(queues)
 
     def forget(self, queue: MessageQueue) -> None:
         """Kept: the file is the only place."""

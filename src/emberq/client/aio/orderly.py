@@ -87,7 +87,7 @@ class OrderlyConsumption:
         handler_of: Callable[[str], Handler | None],
         workers: int,
         reconsume_max: int | None,
-        note_offset: Callable[[QueueWork, int], None],
+        note_offset: Callable[[MessageQueue, int], None],
         on_consumed: Callable[[Handler, Batch, Exception | None, float], None],
     ) -> None:
         """`reconsume_max` None: a message is tried for ever, and its queue waits."""
@@ -190,7 +190,7 @@ class OrderlyConsumption:
         work.consumed_at = time.monotonic()
         offset = work.messages.commit()
         if offset >= 0 and not work.is_dropped:
-            self._note_offset(work, offset)
+            self._note_offset(work.queue, offset)
         work.made_room()
 
     async def _put_back(self, work: QueueWork, batch: Batch, error: Exception) -> None:

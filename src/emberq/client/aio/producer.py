@@ -3,40 +3,33 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
-
-from msgspec.structs import replace
 
 from emberq.client.aio.at_hand import AtHand
 from emberq.client.aio.batching import BATCH_BYTES, Batching
 from emberq.client.aio.client import Client
+from emberq.client.aio.encoded_batches import EncodedBatches
+from emberq.client.aio.half_messages import HalfMessages
 from emberq.client.aio.life import Life
+from emberq.client.aio.preparation import Preparation, Properties
+from emberq.client.aio.request_calls import RequestCalls
 from emberq.client.aio.request_reply import (
     REQUEST_TIMEOUT_S,
-    no_reply,
-    queue_near,
-    reply_properties,
-    reply_topic_of,
-    request_properties,
 )
-from emberq.client.aio.room import Room
+from emberq.client.aio.sending import Sending, SendPolicy, seconds
+from emberq.client.aio.trace import DEFAULT_REGION, Tracer, trace_group
 from emberq.client.aio.trace import SEND_TIMEOUT_S as TRACE_TIMEOUT_S
-from emberq.client.aio.trace import Tracer, trace_group
 from emberq.client.aio.transactions import (
     Check,
     Execute,
     Transaction,
     TransactionBook,
     TransactionEnd,
-    half_properties,
 )
 from emberq.client.aio.watched_sends import Send, WatchedSends
-from emberq.client.broker_failures import broker_failure
 from emberq.client.codecs import BYTES, codec_for
-from emberq.client.core.broker_faults import BrokerFaults
 from emberq.client.core.message import Delay, Message, Selector, SendResult, message_of
 from emberq.client.core.outgoing import (
     MESSAGE_SIZE_MAX_BYTES,
@@ -44,28 +37,14 @@ from emberq.client.core.outgoing import (
     Outgoing,
     check_batch,
     check_group,
-    check_topic,
     is_batch_topic,
-    outgoing,
-    outgoing_batch,
-    split_batch,
 )
-from emberq.client.core.queue_choice import RoundRobin, queue_by_key
 from emberq.client.core.received import ReceivedMessage
-from emberq.client.core.send_attempts import RETRIED_CODES, is_result, send_result
-from emberq.client.core.send_request import SendRequests
 from emberq.client.hooks import SendHook
 from emberq.errors import (
     BrokerError,
-    BrokerNotFound,
-    CallTimeout,
     ClientClosed,
     ConfigError,
-    ConnectFailed,
-    MessageRefused,
-    RemotingError,
-    SendFailed,
-    TopicNotFound,
 )
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
@@ -74,7 +53,6 @@ from emberq.protocol.header_fields import from_fields
 from emberq.protocol.headers.send import RecallMessage, RecallMessageResponse
 from emberq.protocol.recall_handle import RecallHandle
 from emberq.record import property_names
-from emberq.record.system_flag import TransactionType, with_transaction_type
 
 log = logging.getLogger(__name__)
 
@@ -133,20 +111,7 @@ class Producer(AtHand, Life):
         self.client = client or Client(name_server)
         self._is_client_ours = client is None
         self._codec = codec_for(codec)
-        self._send_timeout_s = seconds(send_timeout)
-        self._attempt_timeout_s = None if attempt_timeout is None else seconds(attempt_timeout)
-        self._attempts = 1 + retries
-        self._compression = compression or Compression()
-        self._size_max = message_size_max
-        self._is_latency_aware = is_latency_aware
-        self._is_weak_storage_retried = is_weak_storage_retried
-        self._template_topic = template_topic
-        self._new_topic_queues = new_topic_queues
         self._wire_group = self.client.wrap(group)
-        self._robins: dict[str, RoundRobin] = {}
-        self._faults = BrokerFaults()
-        self._room = Room(in_flight_max)
-        self._requests = SendRequests(self._wire_group, template_topic, new_topic_queues)
         self._is_open = False
         self._watched: WatchedSends | None = None
         if hooks or self.client.measures is not None:
@@ -158,29 +123,60 @@ class Producer(AtHand, Life):
                 trace_group(group, "PRODUCE"), client=self.client, send_timeout=TRACE_TIMEOUT_S
             )
             self._tracer = Tracer(self.client, group, sender, trace)
+        self._preparation = Preparation(
+            self.client, self._codec, compression or Compression(), message_size_max
+        )
+        self._sending = Sending(
+            self.client,
+            group,
+            SendPolicy(
+                timeout_s=seconds(send_timeout),
+                attempt_timeout_s=None if attempt_timeout is None else seconds(attempt_timeout),
+                attempts=1 + retries,
+                is_latency_aware=is_latency_aware,
+                is_weak_storage_retried=is_weak_storage_retried,
+                template_topic=template_topic,
+                new_topic_queues=new_topic_queues,
+                in_flight_max=in_flight_max,
+            ),
+            self._tracer,
+        )
         self._transactions = TransactionBook(
             self.client, self._wire_group, self._codec, check, on_end=self._transaction_ended
         )
+        self._requests = RequestCalls(
+            self.client,
+            self._sending,
+            self._codec,
+            prepare=self._ready,
+            watched=self._send_watched,
+        )
+        # For a transaction, or for whoever ends half messages in a way of their own.
+        self.halves = HalfMessages(
+            self._sending, self._wire_group, prepare=self._ready, watched=self._send_watched
+        )
+        # For whoever encodes messages himself.
+        self.encoded = EncodedBatches(self.client, self._sending, self._check_open)
         self._batching: Batching | None = None
-        self._plain_batching: Batching | None = None
-        self._plain_body_max = 0
         if linger:
             self._batching = Batching(
                 seconds(linger),
                 min(batch_bytes, message_size_max),
-                prepare=self._prepared,
-                send=self._send_ready,
+                timeout_s=seconds(send_timeout),
+                room=self._sending.room,
+                prepare=self._preparation.ready,
+                send=self._sending.send,
                 spawn=self.client.spawn,
                 keys=self.client.keys,
             )
-            # Where nothing is to be done for a message alone, that is done for a batch at once.
-            is_simple = self._watched is None and not (self._has_check or self.client.namespace)
-            if is_simple and self._codec is BYTES:
-                self._plain_batching = self._batching
-                above_bytes = self._compression.above_bytes
-                self._plain_body_max = self._batching.plain_body_max
-                if above_bytes is not None:
-                    self._plain_body_max = min(self._plain_body_max, above_bytes - 1)
+        # Bodies up to this size that come with a topic and nothing else need little preparation:
+        # where nothing is to be done for a message alone, that is done for a batch at once.
+        self._plain_body_max = 0
+        is_simple = self._watched is None and not (self._has_check or self.client.namespace)
+        if is_simple and self._codec is BYTES:
+            self._plain_body_max = self._preparation.plain_body_max
+            if self._batching is not None:
+                self._plain_body_max = min(self._plain_body_max, self._batching.plain_body_max)
 
     # Life
 
@@ -202,9 +198,10 @@ class Producer(AtHand, Life):
                 self._batching.flush()
             try:
                 async with asyncio.timeout(self.client.settings.close_timeout):
-                    await self._room.emptied()
+                    await self._sending.room.emptied()
             except TimeoutError:
-                log.warning("producer_closed group=%s unanswered=%d", self.group, self._room.taken)
+                unanswered = self._sending.room.taken
+                log.warning("producer_closed group=%s unanswered=%d", self.group, unanswered)
             if self._tracer is not None:
                 await self._tracer.close()
             await self.client.remove_producer(self._wire_group)
@@ -238,24 +235,25 @@ class Producer(AtHand, Life):
             TopicNotFound, NoNameServer, BrokerError, SendFailed
         """
         if (
-            self._plain_batching is not None
+            type(body) is bytes
             and isinstance(message, str)
-            and type(body) is bytes
             and 0 < len(body) <= self._plain_body_max
             and not (tags or keys or properties)
             and (delay is None and ordering_key is None and timeout is None)
             and (queue is None and selector is None)
-            and self._room.enter_at_once()
+            and is_batch_topic(message)
         ):
-            try:  # nothing but a topic and a body: all else is the batch's to do
-                self._check_open()
-                if is_batch_topic(message):
-                    deadline = time.monotonic() + self._send_timeout_s
-                    return await self._plain_batching.add_plain(message, body, deadline)
-            finally:
-                self._room.leave()
+            self._check_open()
+            room = self._sending.room
+            if room.enter_at_once():
+                if self._batching is not None:
+                    return await self._batching.add_plain(message, body)
+                try:
+                    return await self._sending.send_plain(message, body)
+                finally:
+                    room.leave()
         whole = message_of(message, body, tags, keys, properties, delay, ordering_key)
-        deadline = _deadline(timeout, self._send_timeout_s)
+        deadline = self._sending.deadline(timeout)
         send_one = self._send_one if self._batching is None else self._send_in_company
         if self._watched is None:
             return await send_one(whole, queue, selector, deadline)
@@ -273,15 +271,16 @@ class Producer(AtHand, Life):
         selector: Selector | None,
         deadline: float,
     ) -> SendResult:
-        ready = self._outgoing(whole)
+        ready = self._ready(whole)
         if self._has_check:
-            await self._greet(ready.topic)
-        if not self._room.enter_at_once():
-            await self._wait_for_room(deadline)
+            await self._sending.greet(ready.topic)
+        room = self._sending.room
+        if not room.enter_at_once():
+            await self._sending.wait_for_room(deadline)
         try:
-            return await self._send(ready, whole, queue, selector, deadline)
+            return await self._sending.send(ready, whole, queue, selector, deadline)
         finally:
-            self._room.leave()
+            room.leave()
 
     async def _send_in_company(
         self,
@@ -294,18 +293,14 @@ class Producer(AtHand, Life):
         batching = self._batching
         if batching is None or not batching.takes(whole):
             return await self._send_one(whole, queue, selector, deadline)
-        ready = self._outgoing(whole)
+        ready = self._ready(whole)
         if self._has_check:
-            await self._greet(ready.topic)
-        if not self._room.enter_at_once():
-            await self._wait_for_room(deadline)
-        try:
+            await self._sending.greet(ready.topic)
+        async with self._sending.place(deadline):
             if selector is not None or whole.ordering_key is not None:
-                chosen = await self._choose(ready.topic, whole, queue, selector, None)
-                queue = self._unwrapped(chosen)
+                chosen = await self._sending.choose(ready.topic, whole, queue, selector)
+                queue = self._sending.unwrapped(chosen)
             return await batching.add(ready, whole, queue, deadline)
-        finally:
-            self._room.leave()
 
     async def send_oneway(
         self,
@@ -318,19 +313,16 @@ class Producer(AtHand, Life):
     ) -> None:
         """Send without an answer: nobody will know whether it was stored."""
         whole = message_of(message, body, **options)
-        deadline = _deadline(None, self._send_timeout_s)
+        deadline = self._sending.deadline()
 
         async def send(messages: Sequence[Message]) -> list[SendResult]:
             [whole] = messages
-            ready = self._outgoing(whole)
-            async with self._place(deadline):
-                chosen = await self._choose(ready.topic, whole, queue, selector, None)
-                address = await self.client.broker_address(chosen.broker_name, is_vip=True)
-                request = self._requests.with_fields(ready, chosen)
-                await self.client.connections.send_oneway(address, request)
+            ready = self._ready(whole)
+            async with self._sending.place(deadline):
+                await self._sending.send_oneway(ready, whole, queue, selector)
             return []
 
-        await self.watched([whole], send)
+        await self._send_watched([whole], send)
 
     async def send_batch(
         self,
@@ -350,36 +342,15 @@ class Producer(AtHand, Life):
         check_batch(given)
 
         async def send(messages: Sequence[Message]) -> list[SendResult]:
-            return await self._send_batch(messages, queue, timeout)
+            results: list[SendResult] = []
+            for ready in self._preparation.ready_batches(messages):
+                deadline = self._sending.deadline(timeout)
+                async with self._sending.place(deadline):
+                    sent = await self._sending.send(ready, messages[0], queue, None, deadline)
+                    results.append(sent)
+            return results
 
-        return list(await self.watched(given, send))
-
-    async def _send_batch(
-        self,
-        messages: Sequence[Message],
-        queue: MessageQueue | None,
-        timeout: float | timedelta | None,
-    ) -> list[SendResult]:
-        encoded = [self._encoded(message) for message in messages]
-        first = encoded[0]
-        check_topic(first.topic)
-        keys = self.client.keys
-        identified = zip(encoded, keys.take(len(encoded)), strict=True)
-        pieces = list(split_batch(identified, self._size_max))
-        topic = self.client.wrap(first.topic)
-        results: list[SendResult] = []
-        for piece in pieces:
-            deadline = _deadline(timeout, self._send_timeout_s)
-            elements, message_ids = zip(*piece, strict=True)
-            ready = outgoing_batch(
-                topic,
-                elements,
-                message_ids,
-                is_store_awaited=first.is_store_awaited,
-            )
-            async with self._place(deadline):
-                results.append(await self._send(ready, first, queue, None, deadline))
-        return results
+        return list(await self._send_watched(given, send))
 
     async def request(
         self,
@@ -404,39 +375,7 @@ class Producer(AtHand, Life):
             MessageRefused, TopicNotFound, NoNameServer, BrokerError, SendFailed: as of `send`.
         """
         whole = message_of(message, body, tags, keys, properties, None, ordering_key)
-        timeout_s = seconds(timeout)
-        deadline = time.monotonic() + timeout_s
-        replies = self.client.server_requests.replies
-        correlation_id, reply = replies.expect()
-        marks = request_properties(correlation_id, self.client.client_id, timeout_s)
-        message_id = ""
-
-        async def send(messages: Sequence[Message]) -> list[SendResult]:
-            nonlocal message_id
-            [whole] = messages
-            ready = self._outgoing(whole, marks)
-            message_id = ready.message_id
-            await self._greet(ready.topic)
-            send_deadline = min(deadline, time.monotonic() + self._send_timeout_s)
-            async with self._place(send_deadline):
-                return [await self._send(ready, whole, queue, selector, send_deadline)]
-
-        try:
-            try:
-                await self.watched([whole], send)
-            except SendFailed:
-                # An attempt without an answer may have arrived all the same.
-                if not reply.done():
-                    raise
-            try:
-                async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
-                    received = await reply
-            except TimeoutError:
-                raise no_reply(message_id, timeout_s) from None
-        finally:
-            replies.forget(correlation_id)
-        received.value = self._codec.decode(received.body)
-        return received
+        return await self._requests.request(whole, queue, selector, seconds(timeout))
 
     async def reply_to(self, request: ReceivedMessage, body: Any) -> SendResult:
         """Answer a message that was sent by `request`, here or in another language.
@@ -445,24 +384,7 @@ class Producer(AtHand, Life):
             MessageRefused: the message is no request.
             TopicNotFound, NoNameServer, BrokerError, SendFailed: also when the requester is gone.
         """
-        topic = reply_topic_of(request)
-        marks = reply_properties(request)
-        near = request.queue.broker_name
-        deadline = _deadline(None, self._send_timeout_s)
-
-        async def send(messages: Sequence[Message]) -> list[SendResult]:
-            [whole] = messages
-            ready = self._outgoing(whole, marks, wire_topic=topic)
-            ready.is_reply = True
-            async with self._place(deadline):
-                return [
-                    await self._send(
-                        ready, whole, None, lambda queues, _: queue_near(queues, near), deadline
-                    )
-                ]
-
-        [result] = await self.watched([Message(topic, body)], send)
-        return result
+        return await self._requests.reply_to(request, body)
 
     def transaction(self) -> Transaction:
         """Messages that consumers see when the block ends well, and never if it raises.
@@ -471,7 +393,7 @@ class Producer(AtHand, Life):
             await transaction.send("orders", b"paid")
             await database.commit()
         """
-        return Transaction(self._transactions, self)
+        return Transaction(self._transactions, self.halves)
 
     async def send_in_transaction(
         self,
@@ -528,246 +450,55 @@ class Producer(AtHand, Life):
         """
         self.client.check_running()
         known = RecallHandle.decode(handle)
-        await self._publish_queues(known.topic)  # with the broker's address
+        await self._sending.queues(known.topic)  # with the broker's address
         header = RecallMessage(
             producer_group=self._wire_group, topic=known.topic, recall_handle=handle
         )
-        timeout_s = self._send_timeout_s if timeout is None else seconds(timeout)
-        answer = await self.client.call_broker(known.broker_name, header, timeout_s=timeout_s)
-        return from_fields(RecallMessageResponse, answer.fields or {}).message_id
+        timeout_s = self._sending.deadline(timeout) - time.monotonic()
+        try:
+            answer = await self.client.call_broker(known.broker_name, header, timeout_s=timeout_s)
+        except BrokerError:
+            self._trace_recall(known, {}, is_success=False)
+            raise
+        fields = answer.fields or {}
+        self._trace_recall(known, fields, is_success=True)
+        return from_fields(RecallMessageResponse, fields).message_id
+
+    def _trace_recall(
+        self, handle: RecallHandle, answer: Mapping[str, str], *, is_success: bool
+    ) -> None:
+        if self._tracer is not None:
+            region = answer.get(property_names.MESSAGE_REGION, DEFAULT_REGION)
+            topic = self.client.unwrap(handle.topic)
+            self._tracer.recalled(topic, handle.message_id, region, is_success=is_success)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of a topic can go. Raises TopicNotFound, NoNameServer."""
         self.client.check_running()
-        found = await self._publish_queues(self.client.wrap(topic))
-        return [self._unwrapped(queue) for queue in found]
+        found = await self._sending.queues(self.client.wrap(topic))
+        return [self._sending.unwrapped(queue) for queue in found]
 
     # How it is done
 
-    async def watched(self, messages: Sequence[Message], send: Send) -> Sequence[SendResult]:
+    async def _send_watched(self, messages: Sequence[Message], send: Send) -> Sequence[SendResult]:
         """Send with hooks and figures, where there are some."""
         if self._watched is None:
             return await send(messages)
         return await self._watched.run(messages, send)
 
-    def _outgoing(
-        self,
-        message: Message,
-        extra: tuple[tuple[str, str], ...] = (),
-        *,
-        wire_topic: str | None = None,
+    def _ready(
+        self, message: Message, extra: Properties = (), wire_topic: str | None = None
     ) -> Outgoing:
         """`extra` are properties that users may not set."""
         self._check_open()
-        check_topic(message.topic)
-        return self._prepared(message, extra, wire_topic)
+        return self._preparation.ready(message, extra, wire_topic)
 
     def _check_open(self) -> None:
         self.client.check_running()
         if not self._is_open:
             raise ClientClosed("the producer is closed", hint="Use it within 'async with'")
 
-    def _prepared(
-        self,
-        message: Message,
-        extra: tuple[tuple[str, str], ...] = (),
-        wire_topic: str | None = None,
-    ) -> Outgoing:
-        client = self.client
-        if client.namespace:
-            extra += ((property_names.INSTANCE_ID, client.namespace),)
-        return outgoing(
-            self._encoded(message),
-            wire_topic or client.wrap(message.topic),
-            client.keys.next(),
-            compression=self._compression,
-            size_max=self._size_max,
-            extra=extra,
-        )
-
-    async def _greet(self, topic: str) -> None:
-        """Brokers push replies to clients that they know by a heartbeat, and ask only those."""
-        brokers = {queue.broker_name for queue in await self._publish_queues(topic)}
-        greeted = self.client.server_requests.replies.greeted
-        if not brokers <= greeted:
-            await self.client.heartbeats.beat()
-            greeted |= brokers
-
-    def _encoded(self, message: Message) -> Message:
-        if self._codec is BYTES and type(message.body) is bytes:
-            return message
-        return replace(message, body=self._codec.encode(message.body))
-
-    async def _send_ready(
-        self, ready: Outgoing, message: Message, queue: MessageQueue | None, deadline: float
-    ) -> SendResult:
-        return await self._send(ready, message, queue, None, deadline)
-
-    async def _send(
-        self,
-        ready: Outgoing,
-        message: Message,
-        queue: MessageQueue | None,
-        selector: Selector | None,
-        deadline: float,
-    ) -> SendResult:
-        is_pinned = queue is not None or selector is not None or message.ordering_key is not None
-        attempts = 1 if is_pinned else self._attempts
-        failures: list[Exception] = []
-        failed_broker: str | None = None
-        weak: SendResult | None = None
-        for number in range(attempts):
-            if deadline <= time.monotonic():
-                break
-            queues = self.client.routes.known_publish_queues(ready.topic)
-            if is_pinned or queues is None or not queues.queues:
-                chosen = await self._choose(ready.topic, message, queue, selector, failed_broker)
-            else:
-                chosen = self._next_queue(ready.topic, queues.queues, failed_broker)
-            try:
-                result = await self._attempt(
-                    ready, chosen, deadline, is_last=number + 1 == attempts
-                )
-            except (RemotingError, BrokerNotFound) as error:
-                failures.append(error)
-                self.client.refresh_soon(ready.topic)
-            except BrokerError as error:
-                if error.code not in RETRIED_CODES or is_pinned:
-                    raise
-                failures.append(error)
-            else:
-                if result.status == "SEND_OK" or not self._is_weak_storage_retried:
-                    return result
-                weak = result
-            failed_broker = chosen.broker_name
-            self._note_failure(ready.topic, failed_broker, is_last=number + 1 == attempts)
-        if weak is not None:
-            return weak
-        raise _send_failure(ready, failures)
-
-    def _note_failure(self, wire_topic: str, broker: str, *, is_last: bool) -> None:
-        if self.client.measures is not None and not is_last:
-            self.client.measures.send_again(self.group, self.client.unwrap(wire_topic), broker)
-
-    async def _attempt(
-        self, ready: Outgoing, queue: MessageQueue, deadline: float, *, is_last: bool
-    ) -> SendResult:
-        client = self.client
-        started_at = time.monotonic()
-        limit_s = max(deadline - started_at, 0.0)
-        if self._attempt_timeout_s is not None and not is_last:
-            limit_s = min(limit_s, self._attempt_timeout_s)
-        is_isolated = True
-        try:
-            address = client.routes.master_of(queue.broker_name)
-            if address is None or client.is_vip_channel:
-                address = await client.broker_address(queue.broker_name, is_vip=True)
-            make = self._requests.with_fields if client.is_hooked else self._requests.framed
-            answer = await client.connections.call(address, make(ready, queue), limit_s)
-            if not is_result(answer.code):
-                raise broker_failure(answer, address)
-            is_isolated = False
-        finally:
-            if self._is_latency_aware:
-                now = time.monotonic()
-                self._faults.note(
-                    queue.broker_name,
-                    (now - started_at) * 1000,
-                    now * 1000,
-                    is_isolated=is_isolated,
-                    is_reachable=not is_isolated,
-                )
-        result = send_result(answer, ready, self._unwrapped(queue))
-        if self._tracer is not None:
-            self._tracer.sent(ready, result, address, started_at)
-        return result
-
-    async def _choose(
-        self,
-        topic: str,
-        message: Message,
-        queue: MessageQueue | None,
-        selector: Selector | None,
-        failed_broker: str | None,
-    ) -> MessageQueue:
-        if queue is not None:
-            if self.client.wrap(queue.topic) != topic:
-                raise MessageRefused(f"{queue} is no queue of {message.topic}")
-            return MessageQueue(queue.broker_name, queue.queue_id, topic)
-        queues = await self._publish_queues(topic)
-        if selector is not None:
-            chosen = selector([self._unwrapped(each) for each in queues], message)
-            return MessageQueue(chosen.broker_name, chosen.queue_id, topic)
-        if message.ordering_key is not None:
-            return queue_by_key(queues, message.ordering_key)
-        return self._next_queue(topic, queues, failed_broker)
-
-    def _next_queue(
-        self, topic: str, queues: Sequence[MessageQueue], failed_broker: str | None
-    ) -> MessageQueue:
-        robin = self._robins.get(topic)
-        if robin is None:
-            robin = self._robins[topic] = RoundRobin()
-        if self._is_latency_aware:
-            return robin.choose_healthy(
-                queues, self._faults, time.monotonic() * 1000, failed_broker
-            )
-        return robin.choose(queues, failed_broker)
-
-    async def _publish_queues(self, topic: str) -> Sequence[MessageQueue]:
-        found = await self.client.publish_queues(
-            topic, template=self._template_topic, queue_count=self._new_topic_queues
-        )
-        if not found.queues:
-            raise TopicNotFound(
-                f"no broker takes messages of {self.client.unwrap(topic)} at the moment",
-                hint="All its brokers are read-only, or their masters are away",
-            )
-        return found.queues
-
-    def _unwrapped(self, queue: MessageQueue) -> MessageQueue:
-        if not self.client.namespace:
-            return queue
-        return MessageQueue(queue.broker_name, queue.queue_id, self.client.unwrap(queue.topic))
-
-    async def _wait_for_room(self, deadline: float) -> None:
-        try:
-            await self._room.enter(deadline - time.monotonic())
-        except TimeoutError:
-            raise SendFailed(
-                f"{self._room.taken} messages are on their way, and none arrived in time", ()
-            ) from None
-
-    @asynccontextmanager
-    async def _place(self, deadline: float) -> AsyncIterator[None]:
-        """Be one of the messages that are on their way."""
-        if not self._room.enter_at_once():
-            await self._wait_for_room(deadline)
-        try:
-            yield
-        finally:
-            self._room.leave()
-
     # Transactions
-
-    def half(self, message: Message) -> Outgoing:
-        """A message that stays out of sight. Raises MessageRefused, ClientClosed."""
-        ready = self._outgoing(message, half_properties(self._wire_group))
-        ready.system_flag = with_transaction_type(ready.system_flag, TransactionType.PREPARED)
-        return ready
-
-    async def send_half(
-        self,
-        ready: Outgoing,
-        message: Message,
-        queue: MessageQueue | None,
-        selector: Selector | None,
-        timeout: float | timedelta | None,
-    ) -> SendResult:
-        await self._greet(ready.topic)
-        deadline = _deadline(timeout, self._send_timeout_s)
-        async with self._place(deadline):
-            return await self._send(ready, message, queue, selector, deadline)
 
     def _transaction_ended(self, end: TransactionEnd) -> None:
         if self._tracer is not None:
@@ -775,28 +506,3 @@ class Producer(AtHand, Life):
 
     async def check_transaction(self, request: Command, address: str) -> None:
         self._transactions.answer_soon(request, address)
-
-
-def seconds(time_span: float | timedelta) -> float:
-    return time_span.total_seconds() if isinstance(time_span, timedelta) else float(time_span)
-
-
-def _deadline(timeout: float | timedelta | None, default_s: float) -> float:
-    return time.monotonic() + (default_s if timeout is None else seconds(timeout))
-
-
-def _send_failure(ready: Outgoing, failures: Sequence[Exception]) -> Exception:
-    if len(failures) == 1 and isinstance(failures[0], BrokerError):
-        return failures[0]
-    if not failures:
-        return SendFailed(f"no time was left to send {ready.message_id}", ())
-    reasons = "; ".join(map(str, failures))
-    times = "once" if len(failures) == 1 else f"{len(failures)} times"
-    hint = ""
-    if any(isinstance(failure, CallTimeout) for failure in failures):
-        hint = "A message whose answer was not awaited may be stored all the same"
-    elif all(isinstance(failure, ConnectFailed) for failure in failures):
-        hint = "Brokers register the address that clients use: brokerIP1 in their configuration"
-    return SendFailed(
-        f"{ready.message_id} was tried {times}: {reasons}", tuple(failures), hint=hint
-    )

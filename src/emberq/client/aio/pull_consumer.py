@@ -21,9 +21,9 @@ from emberq.client.aio.client import Client
 from emberq.client.aio.lag import Lag, lag_of
 from emberq.client.aio.life import Life
 from emberq.client.aio.offset_stores import BrokerOffsets
-from emberq.client.aio.producer import seconds
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.aio.queue_work import FlowLimits, QueueWork
+from emberq.client.aio.sending import seconds
 from emberq.client.aio.traced_consumer import consumer_tracer
 from emberq.client.codecs import BYTES, codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
@@ -152,7 +152,7 @@ class PullConsumer(AtHand, Life):
             for work in self._works.values():
                 work.drop()
             if self._auto_commit:
-                await self._offsets.save(list(self._works))
+                await self._offsets.hand_over(list(self._works))
             self._works.clear()
             self._has_messages.set()
             await self.client.remove_consumer(self._wire_group)
@@ -361,7 +361,7 @@ class PullConsumer(AtHand, Life):
     async def give_up(self, queue: MessageQueue) -> bool:
         self._drop(queue)
         if self._auto_commit:
-            await self._offsets.save([queue])
+            await self._offsets.hand_over([queue])
         self._offsets.forget(queue)
         return True
 

@@ -27,12 +27,13 @@ from emberq.client.aio.orderly import (
     QueueLock,
     is_locked,
 )
-from emberq.client.aio.producer import Producer, seconds
+from emberq.client.aio.producer import Producer
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.aio.queue_work import FlowLimits, QueueWork
 from emberq.client.aio.request_reply import replying
 from emberq.client.aio.running_state import RunningState
 from emberq.client.aio.send_back import SendBack
+from emberq.client.aio.sending import seconds
 from emberq.client.aio.traced_consumer import consumer_tracer
 from emberq.client.codecs import codec_for
 from emberq.client.core.allocation import AllocationStrategy, Average
@@ -299,7 +300,7 @@ class PushConsumer(AtHand, Life):
         unfinished = await self._consumption.drain(self.client.settings.close_timeout)
         if unfinished:
             log.warning("consumer_closed group=%s unfinished=%d", self.group, unfinished)
-        await self._save_offsets()
+        await self._offsets.hand_over(list(self._works))
         for work in works:
             work.drop()
         if self._ordered and not self._is_broadcasting:
@@ -465,7 +466,7 @@ class PushConsumer(AtHand, Life):
             return False
         work.drop()
         self._works.pop(queue, None)
-        await self._offsets.save([queue])
+        await self._offsets.hand_over([queue])
         self._offsets.forget(queue)
         if self._ordered and not self._is_broadcasting:
             await self._lock.unlock([queue])
@@ -518,7 +519,7 @@ class PushConsumer(AtHand, Life):
                 handler_of=self._handler_of,
                 workers=self._workers,
                 reconsume_max=self._reconsume_max,
-                note_offset=self._note_offset,
+                note_offset=self._offsets.set,
                 on_consumed=self._consumed,
             )
         else:
@@ -527,7 +528,7 @@ class PushConsumer(AtHand, Life):
                 None if self._is_broadcasting else send_back,
                 handler_of=self._handler_of,
                 workers=self._workers,
-                note_offset=self._note_offset,
+                note_offset=self._offsets.note,
                 on_consumed=self._consumed,
             )
         self._assignments = Assignments(
@@ -589,12 +590,6 @@ class PushConsumer(AtHand, Life):
 
     def _commit_offset(self, queue: MessageQueue) -> int:
         return 0 if self._is_broadcasting else self._offsets.known(queue)
-
-    def _note_offset(self, work: QueueWork, offset: int) -> None:
-        if self._ordered:
-            self._offsets.set(work.queue, offset)
-        else:
-            self._offsets.note(work.queue, offset)
 
     def _offset_moved(self, work: QueueWork, offset: int) -> None:
         """The broker begins elsewhere, or an administrator moved the group."""

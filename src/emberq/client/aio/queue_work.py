@@ -97,6 +97,7 @@ class QueueWork:
         self._broker_id = MASTER_ID
         self._outcome = ("empty", 0)  # of the last pull, for whoever measures
         self._has_room = asyncio.Event()
+        self._is_waiting = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -129,7 +130,8 @@ class QueueWork:
 
     def made_room(self) -> None:
         """Messages were consumed: a pull that waits for room may go on."""
-        self._has_room.set()
+        if self._is_waiting:
+            self._has_room.set()
 
     async def _pull_until_dropped(self) -> None:
         while not self.is_dropped:
@@ -172,11 +174,14 @@ class QueueWork:
 
     async def _wait(self, pause_s: float) -> None:
         self._has_room.clear()
+        self._is_waiting = True
         try:
             async with asyncio.timeout(pause_s):
                 await self._has_room.wait()
         except TimeoutError:
             return
+        finally:
+            self._is_waiting = False
 
     async def _measured_pull(self) -> float | None:
         measures = self._client.measures

@@ -48,6 +48,15 @@ class Room:
         if not self.taken and self._emptied is not None:
             self._emptied.set()
 
+    def leave_together(self, count: int) -> None:
+        """Give back several places."""
+        while count and self._waiting:
+            self.leave()
+            count -= 1
+        if count:
+            self.taken -= count - 1
+            self.leave()
+
     async def emptied(self) -> None:
         """Return when nobody is inside."""
         while self.taken:

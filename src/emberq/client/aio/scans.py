@@ -5,20 +5,18 @@ requests, which bring fewer messages at a time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeVar
 
 from msgspec import Struct
 
 from emberq.client.aio.client import Client
-from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls
+from emberq.client.aio.official_scans import OfficialScans, known, limited, place_name
+from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart, StoreHint
-from emberq.errors import BrokerError, GroupNotFound, OffsetOutOfRange
-from emberq.model.group import GroupConfig
+from emberq.errors import BrokerError, OffsetOutOfRange
 from emberq.model.queue import MessageQueue
-from emberq.model.system_topics import SYSTEM_GROUP_PREFIX
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.groups import GroupNames
 from emberq.protocol.bodies.scans import (
@@ -29,11 +27,10 @@ from emberq.protocol.bodies.scans import (
     PinnedStarts,
     PinRequest,
 )
-from emberq.protocol.codes import RequestCode, ResponseCode
-from emberq.protocol.command import Command, new_request
+from emberq.protocol.codes import ResponseCode
+from emberq.protocol.command import Command
 from emberq.protocol.fastjson_writer import Dialect
 from emberq.protocol.header_fields import Header, from_fields
-from emberq.protocol.headers.pull import PullMessage, PullMessageResponse
 from emberq.protocol.headers.scans import (
     ScanCommit,
     ScanEntries,
@@ -44,23 +41,7 @@ from emberq.protocol.headers.scans import (
 )
 from emberq.protocol.headers.topics import QueryTopicConsumeByWho
 
-T = TypeVar("T")
-
-# Official brokers want a group with each pull; one with this prefix is made on first use, whatever
-# the settings say, and is shown to nobody.
-SCAN_GROUP = f"{SYSTEM_GROUP_PREFIX}EMBERQ_SCAN"
-# Starts on official brokers are the offsets of a second group.
-START_GROUP_SUFFIX = "_SCAN_START"
-OFFICIAL_PULL_COUNT = 32
-OFFICIAL_CALLS_MAX = 16
 PULL_BYTES = 1024 * 1024
-_SUBSCRIPTION_BIT = 4
-_PULL_CODES = (
-    ResponseCode.SUCCESS,
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
 
 
 class Scans:
@@ -69,7 +50,8 @@ class Scans:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._calls = QueueCalls(client)
-        self._official: set[str] = set()  # broker names
+        self._official = OfficialScans(client)
+        self._official_names: set[str] = set()  # of brokers
         self.stores: dict[str, StoreHint] = {}  # by broker name, of those that said so
 
     async def queues(self, topic: str, *, is_fresh: bool = True) -> list[MessageQueue]:
@@ -114,7 +96,7 @@ class Scans:
         )
         answer = await self._scan(queue, header, timeout_s)
         if answer is None:
-            return await self._official_pull(queue, offset, wanted, timeout_s)
+            return await self._official.pull(queue, offset, wanted, timeout_s)
         return _part(answer, queue, offset)
 
     async def entries(
@@ -135,7 +117,7 @@ class Scans:
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
         """The first messages stored at or after a time."""
-        found = await _limited(
+        found = await limited(
             lambda queue: self._calls.offset_by_time(queue, times_ms[queue]), times_ms
         )
         return dict(zip(times_ms, found, strict=True))
@@ -144,8 +126,8 @@ class Scans:
         self, queues: Collection[MessageQueue]
     ) -> dict[MessageQueue, int | None]:
         """When the first messages were stored; None: the queue is empty."""
-        found = await _limited(self._calls.earliest_time_ms, queues)
-        return {queue: _known(time_ms) for queue, time_ms in zip(queues, found, strict=True)}
+        found = await limited(self._calls.earliest_time_ms, queues)
+        return {queue: known(time_ms) for queue, time_ms in zip(queues, found, strict=True)}
 
     async def pin(self, group: str, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Write down where a query starts, unless that was done before; returns what counts."""
@@ -161,8 +143,7 @@ class Scans:
                 group=group, starts={queue.topic: {} for queue in own}, is_cleared=True
             )
             if await self._ask(name, ScanPin(), request) is None:
-                cleared = dict.fromkeys(own, NO_OFFSET)
-                await self._official_commit(group + START_GROUP_SUFFIX, cleared)
+                await self._official.unpin(group, own)
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Store a group's offsets; a group that does not exist is made."""
@@ -170,7 +151,8 @@ class Scans:
         for name, own in _by_broker(offsets):
             request = CommitRequest(group=group, offsets=_by_topic(own, offsets))
             if await self._ask(name, ScanCommit(), request) is None:
-                await self._official_commit(group, {queue: offsets[queue] for queue in own})
+                await self._official.commit(group, {queue: offsets[queue] for queue in own})
+                await self._official.show(group, [name])
 
     async def groups(self, broker_name: str, topic: str) -> set[str]:
         """Groups that have offsets in a topic."""
@@ -192,7 +174,7 @@ class Scans:
 
     async def _ask(self, broker_name: str, header: Header, body: Struct) -> Command | None:
         """None: an official broker."""
-        if broker_name in self._official:
+        if broker_name in self._official_names:
             return None
         content = encode_body(body, Dialect.STRICT)
         try:
@@ -204,7 +186,7 @@ class Scans:
     async def _scan(
         self, queue: MessageQueue, header: Header, timeout_s: float | None
     ) -> Command | None:
-        if queue.broker_name in self._official:
+        if queue.broker_name in self._official_names:
             return None
         try:
             return await self._client.call_broker(
@@ -220,7 +202,7 @@ class Scans:
     def _note_official(self, error: BrokerError, broker_name: str) -> None:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise error
-        self._official.add(broker_name)
+        self._official_names.add(broker_name)
 
     async def _heads_at(
         self, broker_name: str, queues: list[MessageQueue], group: str | None
@@ -228,13 +210,12 @@ class Scans:
         topics = list(dict.fromkeys(queue.topic for queue in queues))
         answer = await self._ask(broker_name, ScanHeads(), HeadsQuery(topics=topics, group=group))
         if answer is None:
-            heads = await _limited(lambda queue: self._official_head(queue, group), queues)
-            return dict(zip(queues, heads, strict=True))
+            return await self._official.heads(broker_name, queues, group)
         found = decode_body(Heads, answer.body)
         self.stores[broker_name] = StoreHint(found.store_root, found.store_mark)
         wanted = set(queues)
         return {
-            queue: QueueHead(low, high, _known(committed), _known(start))
+            queue: QueueHead(low, high, known(committed), known(start))
             for topic, rows in found.queues.items()
             for queue_id, low, high, committed, start in rows
             if (queue := MessageQueue(broker_name, queue_id, topic)) in wanted
@@ -250,105 +231,17 @@ class Scans:
         request = PinRequest(group=group, starts=_by_topic(queues, starts))
         answer = await self._ask(broker_name, ScanPin(), request)
         if answer is None:
-            return await self._official_pin(group, {queue: starts[queue] for queue in queues})
+            own = {queue: starts[queue] for queue in queues}
+            return await self._official.pin(broker_name, group, own)
         pinned = decode_body(PinnedStarts, answer.body).starts
         return {queue: pinned[queue.topic][queue.queue_id] for queue in queues}
-
-    # Official brokers
-
-    async def _official_head(self, queue: MessageQueue, group: str | None) -> QueueHead:
-        low, high = await self._calls.min_offset(queue), await self._calls.max_offset(queue)
-        if group is None:
-            return QueueHead(low, high)
-        committed = await self._official_committed(group, queue)
-        start = await self._official_committed(group + START_GROUP_SUFFIX, queue)
-        return QueueHead(low, high, committed, start)
-
-    async def _official_committed(self, group: str, queue: MessageQueue) -> int | None:
-        return _known(await self._calls.committed(group, queue, is_zero_if_young=False))
-
-    async def _official_pull(
-        self, queue: MessageQueue, offset: int, wanted: ScanFilter, timeout_s: float | None
-    ) -> ScannedPart:
-        header = PullMessage(
-            consumer_group=SCAN_GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_message_count=OFFICIAL_PULL_COUNT,
-            system_flag=_SUBSCRIPTION_BIT,
-            commit_offset=0,
-            suspend_timeout_ms=0,
-            subscription=wanted.expression,
-            subscription_version=0,
-            expression_type=wanted.expression_type,
-            target_broker_name=queue.broker_name,
-        )
-        answer = await self._client.call_broker(
-            queue.broker_name, header, timeout_s=timeout_s, accepts=_PULL_CODES
-        )
-        found = from_fields(PullMessageResponse, answer.fields or {})
-        low, high = found.min_offset, found.max_offset
-        if answer.code == ResponseCode.PULL_OFFSET_MOVED and offset != high:
-            raise OffsetOutOfRange(_where(queue), offset, low, high)
-        content = answer.body if answer.code == ResponseCode.SUCCESS else b""
-        return ScannedPart(content, max(offset, found.next_begin_offset), low, high)
-
-    async def _official_pin(
-        self, group: str, starts: Mapping[MessageQueue, int]
-    ) -> dict[MessageQueue, int]:
-        start_group = group + START_GROUP_SUFFIX
-        queues = list(starts)
-        known = await _limited(lambda queue: self._official_committed(start_group, queue), queues)
-        fresh = {
-            queue: starts[queue]
-            for queue, start in zip(queues, known, strict=True)
-            if start is None
-        }
-        await self._official_commit(start_group, fresh)
-        return {
-            queue: starts[queue] if start is None else start
-            for queue, start in zip(queues, known, strict=True)
-        }
-
-    async def _official_commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        async def commit(queue: MessageQueue) -> None:
-            await self._calls.commit(group, queue, offsets[queue], is_oneway=False)
-
-        try:
-            await _limited(commit, offsets)
-        except BrokerError as error:
-            if not isinstance(error, GroupNotFound) and error.code != ResponseCode.SYSTEM_ERROR:
-                raise
-            for broker_name in {queue.broker_name for queue in offsets}:
-                await self._make_group(broker_name, group)
-            await _limited(commit, offsets)
-
-    async def _make_group(self, broker_name: str, group: str) -> None:
-        address = await self._client.broker_address(broker_name)
-        body = encode_body(GroupConfig(name=group), Dialect.STRICT)
-        request = new_request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
-        await self._client.call(address, request)
 
 
 def _part(answer: Command, queue: MessageQueue, offset: int) -> ScannedPart:
     found = from_fields(ScanResponse, answer.fields or {})
     if answer.code != ResponseCode.SUCCESS:
-        raise OffsetOutOfRange(_where(queue), offset, found.min_offset, found.max_offset)
+        raise OffsetOutOfRange(place_name(queue), offset, found.min_offset, found.max_offset)
     return ScannedPart(answer.body, found.next_offset, found.min_offset, found.max_offset)
-
-
-async def _limited(
-    work: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue]
-) -> list[T]:
-    """One call per queue, a few at a time."""
-    turns = asyncio.Semaphore(OFFICIAL_CALLS_MAX)
-
-    async def in_turn(queue: MessageQueue) -> T:
-        async with turns:
-            return await work(queue)
-
-    return await asyncio.gather(*map(in_turn, queues))
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> list[tuple[str, list[MessageQueue]]]:
@@ -363,11 +256,3 @@ def _by_topic(
     for queue in queues:
         table.setdefault(queue.topic, {})[queue.queue_id] = offsets[queue]
     return table
-
-
-def _known(offset: int) -> int | None:
-    return None if offset < 0 else offset
-
-
-def _where(queue: MessageQueue) -> str:
-    return f"{queue.topic} {queue.broker_name}/{queue.queue_id}"

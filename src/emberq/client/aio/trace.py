@@ -23,6 +23,7 @@ from emberq.client.core.trace_records import (
     Consumed,
     Context,
     Ended,
+    Recalled,
     Sent,
     trace_message,
 )
@@ -140,6 +141,19 @@ class Tracer:
                 transaction_id=end.transaction_id or end.message_id,
                 outcome=end.outcome,
                 is_from_check=end.is_from_check,
+            )
+        )
+
+    def recalled(self, topic: str, message_id: str, region: str, *, is_success: bool) -> None:
+        """A broker has answered to a recall."""
+        self._add(
+            Recalled(
+                at_ms=_now_ms(),
+                region=region,
+                group=self._group,
+                topic=topic,
+                message_id=message_id,
+                is_success=is_success,
             )
         )
 

@@ -200,7 +200,9 @@ class TransactionBook:
             log.warning("transaction_check_unreadable broker=%s reason=%s", address, error)
             return
         topic = self._client.unwrap(record.topic)
-        message = ReceivedMessage(record, MessageQueue("", record.queue_id, topic), topic)
+        message = ReceivedMessage(
+            record, MessageQueue(asked.target_broker_name or "", record.queue_id, topic), topic
+        )
         message_id = message.message_id
         remark: str | None = None
         if message_id in self._outcomes:
@@ -273,9 +275,9 @@ class TransactionBook:
 class Transaction:
     """Half messages that end together: with the block, or by `commit` or `rollback`."""
 
-    def __init__(self, book: TransactionBook, producer: HalfSender) -> None:
+    def __init__(self, book: TransactionBook, sender: HalfSender) -> None:
         self._book = book
-        self._producer = producer
+        self._sender = sender
         self._halves: list[Half] = []
         self._has_ended = False
 
@@ -309,7 +311,7 @@ class Transaction:
         async def send(messages: Sequence[Message]) -> list[SendResult]:
             return [await self._send(messages[0], queue, selector, timeout)]
 
-        [result] = await self._producer.watched([whole], send)
+        [result] = await self._sender.watched([whole], send)
         return result
 
     async def _send(
@@ -319,10 +321,10 @@ class Transaction:
         selector: Selector | None,
         timeout: float | timedelta | None,
     ) -> SendResult:
-        ready = self._producer.half(whole)
+        ready = self._sender.half(whole)
         self._book.note(ready.message_id, None)
         try:
-            result = await self._producer.send_half(ready, whole, queue, selector, timeout)
+            result = await self._sender.send_half(ready, whole, queue, selector, timeout)
         except BaseException:
             # It may be stored all the same; whoever asks is told to drop it.
             self._book.note(ready.message_id, False)

@@ -53,8 +53,18 @@ class AtHand:
         count: int = QUERY_COUNT,
         begin: datetime | None = None,
         end: datetime | None = None,
+        is_complete: bool = False,
+        broker_name: str | None = None,
     ) -> list[ReceivedMessage]:
-        """Messages with a key, or with a producer's id, from all brokers; oldest first."""
+        """Messages with a key, or with a producer's id, from all brokers or one; oldest first."""
         return self._thread.run(
-            self.aio.query_messages(topic, key, count=count, begin=begin, end=end)
+            self.aio.query_messages(
+                topic,
+                key,
+                count=count,
+                begin=begin,
+                end=end,
+                is_complete=is_complete,
+                broker_name=broker_name,
+            )
         )

@@ -64,7 +64,8 @@ class SendStatus(StrEnum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-class SendResult(Struct, frozen=True, kw_only=True):
+# Outside the garbage collector: there is one for every message, and it points at no container.
+class SendResult(Struct, frozen=True, kw_only=True, gc=False):
     """Where a message went."""
 
     status: SendStatus

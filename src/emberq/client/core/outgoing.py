@@ -14,8 +14,8 @@ from emberq.model.system_topics import FORBIDDEN_TO_SEND, RETRY_PREFIX
 from emberq.record import property_names as names
 from emberq.record.batch import (
     batch_element_size,
+    encode_batch_alike,
     encode_batch_element,
-    encode_batch_elements,
 )
 from emberq.record.compression import COMPRESSION_LEVEL_DEFAULT, compress
 from emberq.record.layout import PROPERTIES_SIZE_MAX
@@ -198,6 +198,12 @@ def delay_property(delay: int | timedelta | datetime) -> tuple[str, str]:
     return names.TIMER_DELIVER_MS, str(round(delay.timestamp() * 1000))
 
 
+def plain_outgoing(topic: str, body: bytes, message_id: str) -> Outgoing:
+    """What `outgoing` makes of a message that has nothing but a topic and a body, if that is small
+    enough to leave as it is."""
+    return Outgoing(topic, body, f"{_ID_BEGIN}{message_id}{_STORE_AWAITED}", message_id, 0, 0)
+
+
 # Batches
 
 
@@ -207,11 +213,11 @@ def plain_element_size(message_id: str) -> int:
     return batch_element_size(b"", f"{_ID_BEGIN}{message_id}{_STORE_AWAITED}", 0)
 
 
-def plain_elements(bodies: Sequence[bytes], message_ids: Iterable[str]) -> list[bytes]:
-    """Such messages as parts of one batch: what `outgoing` and `encode_batch_element` make of
-    each, all at once."""
+def plain_elements(bodies: Sequence[bytes], message_ids: Iterable[str]) -> bytes:
+    """Such messages as one batch: what `outgoing` and `encode_batch_element` make of each, all at
+    once. Ids of one client are equally long."""
     texts = [f"{_ID_BEGIN}{message_id}{_STORE_AWAITED}".encode() for message_id in message_ids]
-    return encode_batch_elements(bodies, texts)
+    return encode_batch_alike(bodies, texts)
 
 
 def check_batch(messages: Sequence[Message]) -> None:

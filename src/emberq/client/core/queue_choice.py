@@ -29,7 +29,9 @@ class RoundRobin:
                 queue = self._step(queues, count)
                 if queue.broker_name != failed_broker:
                     return queue
-        return self._step(queues, count)
+        number = self._next
+        self._next = number + 1
+        return queues[number % count]
 
     def choose_healthy(
         self,

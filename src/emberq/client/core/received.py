@@ -21,7 +21,7 @@ from emberq.record.host import format_host
 from emberq.record.message_id import make_offset_id, visible_message_id
 from emberq.record.properties import decode_properties, find_stored_property
 from emberq.record.record import Record
-from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, compression_type
+from emberq.record.system_flag import COMPRESSED, INNER_BATCH, NEEDS_UNWRAP, compression_type
 
 _TAGS, _RETRY_TOPIC = names.TAGS.encode(), names.RETRY_TOPIC.encode()
 NEEDS_UNPACKING = INNER_BATCH | NEEDS_UNWRAP
@@ -37,7 +37,9 @@ class ReceivedMessage:
         "max_offset",
         "min_offset",
         "queue",
+        "queue_offset",
         "reconsume_times",
+        "size",
         "topic",
         "value",
     )
@@ -50,6 +52,9 @@ class ReceivedMessage:
         self.queue = queue
         # Where it was sent to first.
         self.topic = topic
+        self.queue_offset = record.queue_offset
+        # Of the body as it travelled.
+        self.size = len(record.body)
         self.reconsume_times = record.reconsume_times
         self.value: Any = None
         # The queue's first and next offset when the message was pulled.
@@ -68,8 +73,10 @@ class ReceivedMessage:
         body = self._body
         if body is None:
             record = self._record
-            kind = compression_type(record.system_flag)
-            plain = record.body if kind is None else decompress(record.body, kind)
+            plain = record.body
+            if record.system_flag & COMPRESSED:
+                kind = compression_type(record.system_flag)
+                plain = plain if kind is None else decompress(plain, kind)
             body = self._body = bytes(plain)
         return body
 
@@ -88,11 +95,6 @@ class ReceivedMessage:
 
     def json(self) -> Any:
         return msgspec.json.decode(self.body)
-
-    @property
-    def size(self) -> int:
-        """Of the body as it travelled."""
-        return len(self._record.body)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -125,10 +127,6 @@ class ReceivedMessage:
     def queue_id(self) -> int:
         """As the record says."""
         return self._record.queue_id
-
-    @property
-    def queue_offset(self) -> int:
-        return self._record.queue_offset
 
     @property
     def log_offset(self) -> int:

@@ -29,7 +29,8 @@ class SendRequests:
     def framed(self, ready: Outgoing, queue: MessageQueue) -> Command | FramedRequest:
         key = (ready.topic, queue.broker_name, ready.is_batch, ready.is_reply)
         frame = self._frames.get(key) or self._new_frame(key)
-        numbers = (queue.queue_id, ready.system_flag, _now_ms(), ready.flag)
+        now_ms = time.time_ns() // 1_000_000
+        numbers = (queue.queue_id, ready.system_flag, now_ms, ready.flag)
         try:
             return frame.request(numbers, ready.properties, ready.body)
         except UnicodeEncodeError:  # half of a surrogate pair, which the other way replaces
@@ -39,7 +40,7 @@ class SendRequests:
         fields = self._fields(ready.topic, queue.broker_name, is_batch=ready.is_batch)
         fields["e"] = str(queue.queue_id)
         fields["f"] = str(ready.system_flag)
-        fields["g"] = str(_now_ms())
+        fields["g"] = str(time.time_ns() // 1_000_000)
         fields["h"] = str(ready.flag)
         fields["i"] = ready.properties
         return new_request(_code(ready.is_batch, ready.is_reply), fields, ready.body)
@@ -78,7 +79,3 @@ def _code(is_batch: bool, is_reply: bool) -> RequestCode:
     if is_reply:
         return RequestCode.SEND_REPLY_MESSAGE_V2
     return RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -5,6 +5,7 @@ None here. A record that cannot be read is left out: the others are worth showin
 """
 
 from collections.abc import Callable, Iterator
+from typing import TypedDict
 
 from msgspec import Struct
 
@@ -14,14 +15,19 @@ MESSAGE_TYPES = ("normal", "half", "commit", "delayed", "ordered")
 CONSUME_RESULTS = ("success", "time out", "exception", "returned null", "failed")
 
 
-class Published(Struct, frozen=True, kw_only=True, tag="published", rename="camel"):
-    """A producer's send, as the producer saw it."""
+class _Told(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a producer says first, whatever it has done."""
 
     at_ms: int
     region: str | None
     group: str | None
     topic: str | None
     message_ids: list[str]  # of a batch all of them
+
+
+class Published(_Told, frozen=True, kw_only=True, tag="published"):
+    """A producer's send, as the producer saw it."""
+
     tags: str | None
     keys: list[str]
     store_host: str | None
@@ -58,12 +64,7 @@ class ConsumeEnded(Struct, frozen=True, kw_only=True, tag="consumeEnded", rename
     client_host: str | None = None
 
 
-class TransactionEnded(Struct, frozen=True, kw_only=True, tag="transactionEnded", rename="camel"):
-    at_ms: int
-    region: str | None
-    group: str | None
-    topic: str | None
-    message_ids: list[str]
+class TransactionEnded(_Told, frozen=True, kw_only=True, tag="transactionEnded"):
     tags: str | None
     keys: list[str]
     store_host: str | None
@@ -74,12 +75,7 @@ class TransactionEnded(Struct, frozen=True, kw_only=True, tag="transactionEnded"
     client_host: str | None = None
 
 
-class Recalled(Struct, frozen=True, kw_only=True, tag="recalled", rename="camel"):
-    at_ms: int
-    region: str | None
-    group: str | None
-    topic: str | None
-    message_ids: list[str]
+class Recalled(_Told, frozen=True, kw_only=True, tag="recalled"):
     is_success: bool
     keys: list[str] = []
     client_host: str | None = None
@@ -136,15 +132,31 @@ class _Fields:
         return names[number] if 0 <= number < len(names) else str(number)
 
 
+class _ToldFields(TypedDict):
+    """Those of `_Told`."""
+
+    at_ms: int
+    region: str | None
+    group: str | None
+    topic: str | None
+    message_ids: list[str]
+
+
+def _told(fields: _Fields) -> _ToldFields:
+    return {
+        "at_ms": fields.number(1),
+        "region": fields.text(2),
+        "group": fields.text(3),
+        "topic": fields.text(4),
+        "message_ids": fields.ids(5),
+    }
+
+
 def _published(fields: _Fields) -> Published:
     # 13 fields end with success; then the broker's id came before it, and at last the client.
     has_offset_id = fields.count >= 14
     return Published(
-        at_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_ids=fields.ids(5),
+        **_told(fields),
         tags=fields.text(6),
         keys=fields.words(7),
         store_host=fields.text(8),
@@ -187,11 +199,7 @@ def _consume_ended(fields: _Fields) -> ConsumeEnded:
 
 def _transaction_ended(fields: _Fields) -> TransactionEnded:
     return TransactionEnded(
-        at_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_ids=fields.ids(5),
+        **_told(fields),
         tags=fields.text(6),
         keys=fields.words(7),
         store_host=fields.text(8),
@@ -205,11 +213,7 @@ def _transaction_ended(fields: _Fields) -> TransactionEnded:
 
 def _recalled(fields: _Fields) -> Recalled:
     return Recalled(
-        at_ms=fields.number(1),
-        region=fields.text(2),
-        group=fields.text(3),
-        topic=fields.text(4),
-        message_ids=fields.ids(5),
+        **_told(fields),
         is_success=fields.is_true(6),
         client_host=fields.client_host,
     )

@@ -13,9 +13,11 @@ RECORD_END: Final = "\x02"
 NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
 CONSUMED, RAISED, FAILED = 0, 2, 4
 
+_Field = str | float | bool | None
 
-class Sent(Struct, frozen=True, kw_only=True):
-    """A message, or a batch with its ids by commas, that a broker has stored."""
+
+class _Told(Struct, frozen=True, kw_only=True):
+    """What a producer says first, whatever it has done."""
 
     at_ms: int
     region: str
@@ -25,14 +27,10 @@ class Sent(Struct, frozen=True, kw_only=True):
     tags: str | None
     keys: str | None
     broker_address: str
-    body_size: int
-    cost_ms: int
-    message_type: int
-    offset_message_id: str
 
-    def text(self) -> str:
+    def _record(self, name: str, *further: _Field) -> str:
         return _record(
-            "Pub",
+            name,
             self.at_ms,
             self.region,
             self.group,
@@ -41,15 +39,25 @@ class Sent(Struct, frozen=True, kw_only=True):
             self.tags,
             self.keys,
             self.broker_address,
-            self.body_size,
-            self.cost_ms,
-            self.message_type,
-            self.offset_message_id,
-            True,
+            *further,
         )
 
     def index_keys(self) -> list[str]:
-        return [*self.message_id.split(","), *(self.keys or "").split()]
+        return _index_keys(self.message_id, self.keys)
+
+
+class Sent(_Told, frozen=True, kw_only=True):
+    """A message, or a batch with its ids by commas, that a broker has stored."""
+
+    body_size: int
+    cost_ms: int
+    message_type: int
+    offset_message_id: str
+
+    def text(self) -> str:
+        return self._record(
+            "Pub", self.body_size, self.cost_ms, self.message_type, self.offset_message_id, True
+        )
 
 
 class Consumed(Struct, frozen=True, kw_only=True):
@@ -89,50 +97,48 @@ class Consumed(Struct, frozen=True, kw_only=True):
         )
 
     def index_keys(self) -> list[str]:
-        return [self.message_id, *(self.keys or "").split()]
+        return _index_keys(self.message_id, self.keys)
 
 
 _STATES = {True: "COMMIT_MESSAGE", False: "ROLLBACK_MESSAGE", None: "UNKNOW"}
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class Ended(_Told, frozen=True, kw_only=True):
     """A half message whose broker was told how its transaction ended."""
 
-    at_ms: int
-    region: str
-    group: str
-    topic: str
-    message_id: str
-    tags: str | None
-    keys: str | None
-    broker_address: str
     transaction_id: str | None
     # True: committed; False: rolled back; None: not known yet.
     outcome: bool | None
     is_from_check: bool
 
     def text(self) -> str:
+        state = _STATES[self.outcome]
+        return self._record(
+            "EndTransaction", COMMITTED, self.transaction_id, state, self.is_from_check
+        )
+
+
+class Recalled(Struct, frozen=True, kw_only=True):
+    """A timed message that a broker was asked to take back."""
+
+    at_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    is_success: bool
+
+    def text(self) -> str:
         return _record(
-            "EndTransaction",
-            self.at_ms,
-            self.region,
-            self.group,
-            self.topic,
-            self.message_id,
-            self.tags,
-            self.keys,
-            self.broker_address,
-            COMMITTED,
-            self.transaction_id,
-            _STATES[self.outcome],
-            self.is_from_check,
+            *("Recall", self.at_ms, self.region, self.group),
+            *(self.topic, self.message_id, self.is_success),
         )
 
     def index_keys(self) -> list[str]:
-        return [self.message_id, *(self.keys or "").split()]
+        return [self.message_id]
 
 
-Context = Sent | Consumed | Ended
+Context = Sent | Consumed | Ended | Recalled
 
 
 def trace_message(
@@ -154,11 +160,15 @@ def trace_message(
     return "".join(texts), list(keys), len(texts)
 
 
-def _record(*fields: str | float | bool | None) -> str:
+def _index_keys(message_id: str, keys: str | None) -> list[str]:
+    return [*message_id.split(","), *(keys or "").split()]
+
+
+def _record(*fields: _Field) -> str:
     return FIELD_END.join(map(_java_text, fields)) + RECORD_END
 
 
-def _java_text(value: str | float | bool | None) -> str:
+def _java_text(value: _Field) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -17,6 +17,7 @@ from emberq.client.core.outgoing import (
     outgoing_batch,
     plain_element_size,
     plain_elements,
+    plain_outgoing,
     split_batch,
 )
 from emberq.errors import MessageRefused
@@ -141,12 +142,15 @@ def test_plain_messages_are_encoded_together_as_one_by_one() -> None:
     bodies = [bytes(size) for size in (1, 5, 300)]
     message_ids = [f"{number:032X}" for number in range(len(bodies))]
 
-    elements = plain_elements(bodies, message_ids)
+    together = plain_elements(bodies, message_ids)
 
-    for body, message_id, element in zip(bodies, message_ids, elements, strict=True):
+    one_by_one = []
+    for body, message_id in zip(bodies, message_ids, strict=True):
         ready = outgoing(message(body), "orders", message_id, compression=PLAIN, size_max=SIZE_MAX)
-        assert element == encode_batch_element(body, ready.properties.encode())
-        assert len(element) == len(body) + plain_element_size(message_id)
+        assert plain_outgoing("orders", body, message_id) == ready
+        one_by_one.append(encode_batch_element(body, ready.properties.encode()))
+        assert len(one_by_one[-1]) == len(body) + plain_element_size(message_id)
+    assert together == b"".join(one_by_one)
 
 
 def test_retries_do_not_travel_in_batches() -> None:

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from emberq.client.core import send_request
 from emberq.client.core.outgoing import Outgoing
 from emberq.client.core.send_request import FRAMES_MAX, SendRequests
 from emberq.model.queue import MessageQueue
@@ -18,7 +17,7 @@ READY = Outgoing("orders", b"body", "KEYS\x01k\x02", "ID", 7, 1)
 
 @pytest.fixture(autouse=True)
 def _time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send_request, "_now_ms", lambda: 1_700_000_000_000)
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_000_000_000)
 
 
 @pytest.mark.parametrize(

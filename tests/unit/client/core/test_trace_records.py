@@ -4,6 +4,7 @@ from emberq.client.core.trace_records import (
     CONSUMED,
     RAISED,
     Consumed,
+    Recalled,
     Sent,
     trace_message,
 )
@@ -46,6 +47,22 @@ def test_a_sent_message_makes_a_pub_record() -> None:
         "Pub\x011000\x01DefaultRegion\x01writers\x01orders\x01ID1\x01A\x01k1 k2\x01"
         "10.0.0.1:10911\x015\x013\x010\x01OFF1\x01true\x02"
     )
+
+
+def test_a_recall_makes_a_record_of_its_own() -> None:
+    recalled = Recalled(
+        at_ms=1000,
+        region="DefaultRegion",
+        group="writers",
+        topic="orders",
+        message_id="ID1",
+        is_success=True,
+    )
+
+    assert (
+        recalled.text() == "Recall\x011000\x01DefaultRegion\x01writers\x01orders\x01ID1\x01true\x02"
+    )
+    assert recalled.index_keys() == ["ID1"]
 
 
 def test_missing_text_is_written_as_java_writes_it() -> None:

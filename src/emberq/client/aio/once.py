@@ -1,0 +1,89 @@
+"""Batches whose messages EmberQ's brokers store once (docs/formats/send-once.md)."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from emberq.client.aio.client import Client
+from emberq.client.core.message import Message
+from emberq.client.core.outgoing import (
+    MESSAGE_SIZE_MAX_BYTES,
+    check_batch,
+    outgoing_batch,
+    split_batch,
+)
+from emberq.client.core.send_attempts import is_result
+from emberq.errors import BrokerError, ConfigError
+from emberq.model.queue import MessageQueue
+from emberq.model.system_topics import DEFAULT_TOPIC
+from emberq.protocol.codes import ResponseCode
+from emberq.protocol.headers.send import SendOnce
+
+# Messages in one request: the broker looks each of them up before it goes on with others.
+TOGETHER_MAX = 500
+_NEW_TOPIC_QUEUES = 4
+_STORED_CODES = tuple(int(code) for code in ResponseCode if is_result(code))
+
+
+class OnceSends:
+    def __init__(self, client: Client, wire_group: str) -> None:
+        self._client = client
+        self._group = wire_group
+
+    async def send(
+        self, messages: Sequence[tuple[Message, str]], queue: MessageQueue, timeout_s: float
+    ) -> None:
+        """Store messages with their ids, in their order; those whose id the topic has are left
+        out. May be repeated after any failure.
+
+        Raises:
+            ConfigError: the broker is not EmberQ's.
+            MessageRefused, BrokerNotFound, BrokerError, RemotingError
+        """
+        check_batch([message for message, _ in messages])
+        for some in _chunks(messages):
+            for piece in split_batch(some, MESSAGE_SIZE_MAX_BYTES):
+                elements = b"".join(element for element, _ in piece)
+                await self.send_elements(elements, queue, timeout_s)
+
+    async def send_elements(self, elements: bytes, queue: MessageQueue, timeout_s: float) -> None:
+        """As `send`, of at most TOGETHER_MAX messages that are encoded already. Raises as that."""
+        topic = self._client.wrap(queue.topic)
+        ready = outgoing_batch(topic, (elements,), (), is_store_awaited=True)
+        header = SendOnce(
+            producer_group=self._group,
+            topic=topic,
+            default_topic=DEFAULT_TOPIC,
+            default_topic_queue_count=_NEW_TOPIC_QUEUES,
+            queue_id=queue.queue_id,
+            system_flag=0,
+            born_at_ms=time.time_ns() // 1_000_000,
+            flag=0,
+            properties=ready.properties,
+            is_batch=True,
+            target_broker_name=queue.broker_name,
+        )
+        await self._call(queue.broker_name, header, ready.body, timeout_s)
+
+    async def _call(
+        self, broker_name: str, header: SendOnce, body: bytes, timeout_s: float
+    ) -> None:
+        try:
+            await self._client.call_broker(
+                broker_name, header, body, timeout_s=timeout_s, accepts=_STORED_CODES
+            )
+        except BrokerError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise ConfigError(
+                f"{broker_name} does not know how to store messages once: delivery=idempotent is "
+                "for EmberQ's brokers, delivery=transactional for all"
+            ) from None
+
+
+def _chunks(
+    messages: Iterable[tuple[Message, str]],
+) -> Iterator[list[tuple[Message, str]]]:
+    rest = iter(messages)
+    while some := list(islice(rest, TOGETHER_MAX)):
+        yield some

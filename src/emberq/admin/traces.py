@@ -9,6 +9,7 @@ from emberq.client.core.trace_reading import (
     ConsumeBegan,
     ConsumeEnded,
     Published,
+    Recalled,
     TraceEvent,
     TransactionEnded,
     read_trace,
@@ -27,14 +28,17 @@ class MessageTrace(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def traces_of(messages: Iterable[ReceivedMessage], id_or_key: str) -> list[MessageTrace]:
     """One trace per message that has the id or the key."""
+    found = list(_events(messages))
     by_id: dict[str, list[TraceEvent]] = {}
-    for event in _events(messages):
-        is_named = id_or_key in event.message_ids
-        if is_named or id_or_key in event.keys:
-            for message_id in [id_or_key] if is_named else event.message_ids:
-                events = by_id.setdefault(message_id, [])
-                if event not in events:  # a client that was unsure has sent it twice
-                    events.append(event)
+    for event in found:
+        if id_or_key in event.message_ids:
+            by_id[id_or_key] = []
+        elif id_or_key in event.keys:
+            by_id.update((message_id, []) for message_id in event.message_ids)
+    for event in found:  # also those that name no key
+        for message_id in by_id.keys() & event.message_ids:
+            if event not in by_id[message_id]:  # a client that was unsure has sent it twice
+                by_id[message_id].append(event)
     traces = [_trace(message_id, events) for message_id, events in by_id.items()]
     return sorted(traces, key=lambda trace: _time_ms(trace.events[0]))
 
@@ -59,7 +63,9 @@ def _trace(message_id: str, events: list[TraceEvent]) -> MessageTrace:
         return event.at_ms, False
 
     ordered = sorted(events, key=place)
-    told = [event for event in ordered if isinstance(event, Published | TransactionEnded)]
+    told = [
+        event for event in ordered if isinstance(event, Published | TransactionEnded | Recalled)
+    ]
     return MessageTrace(
         message_id=message_id,
         topic=next((event.topic for event in told), None),

@@ -110,6 +110,21 @@ async def query(admin: Admin, topic: str, key: str, count: int, is_json: bool) -
         click.echo(f"no message of {topic} has the key {key}")
 
 
+@message.command()
+@click.argument("message_id", metavar="ID")
+@with_admin
+async def resume(admin: Admin, message_id: str, is_json: bool) -> None:
+    """Ask about a transaction again that was given up.
+
+    The half message is named by the broker's id of the copy in TRANS_CHECK_MAX_TIME_TOPIC.
+    """
+    await admin.resume_transaction(message_id)
+    if is_json:
+        echo_json({"resumed": message_id})
+    else:
+        click.echo(f"producers will be asked about {message_id} again")
+
+
 def _line(found: ReceivedMessage) -> MessageLine:
     return message_line(found.record, BodyForm.AUTO, is_decompressed=True)
 

@@ -2,7 +2,7 @@
 
 from emberq.admin.traces import traces_of
 from emberq.client.core.received import ReceivedMessage
-from emberq.client.core.trace_reading import ConsumeBegan, ConsumeEnded, Published
+from emberq.client.core.trace_reading import ConsumeBegan, ConsumeEnded, Published, Recalled
 from emberq.model.queue import MessageQueue
 from emberq.record.decode import decode_record
 from emberq.record.encode import encode_record
@@ -41,6 +41,15 @@ def test_a_key_leads_to_all_its_messages_and_no_others() -> None:
 
     assert [trace.message_id for trace in traces_of(messages, "k")] == ["B", "C"]
     assert traces_of(messages, "nothing") == []
+
+
+def test_a_record_without_keys_is_found_by_the_message_that_has_them() -> None:
+    recall = ("Recall", 20, "R", "g", "T", "A", "true")
+    messages = [trace_message(recall), trace_message(sent(10, "A"), sent(10, "B", "other"))]
+
+    [trace] = traces_of(messages, "k")
+
+    assert [type(event) for event in trace.events] == [Published, Recalled]
 
 
 def test_one_message_of_a_batch_is_told_apart() -> None:

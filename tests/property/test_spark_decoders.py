@@ -1,4 +1,4 @@
-"""The decoder that works in columns makes the rows of the reference, whatever the records."""
+"""The decoders that work in columns make the rows of the reference, whatever the records."""
 
 from typing import Any
 
@@ -17,10 +17,21 @@ from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, CompressionType
 from emberq.spark.columns import MAP, MESSAGES, STRING, Column
 from emberq.spark.decode.scalar import decode_scalar
 from emberq.spark.decode.shape import RowShape
-from emberq.spark.decode.vector import decode_vector
+from emberq.spark.decode.vector import HAS_COMPILED, decode_compiled, decode_vector
 from emberq.spark.options import DecodeOptions
 
 pytestmark = pytest.mark.property
+
+fast_decoders = pytest.mark.parametrize(
+    "decode",
+    [
+        decode_vector,
+        pytest.param(
+            decode_compiled,
+            marks=pytest.mark.skipif(not HAS_COMPILED, reason="the decoder is not compiled here"),
+        ),
+    ],
+)
 
 HOSTS = st.sampled_from(
     [
@@ -107,12 +118,14 @@ def outcome(decode: Any, content: bytes, shape: RowShape) -> Any:
     return batch.to_pylist()
 
 
+@fast_decoders
 @settings(max_examples=250)
 @given(content=st.lists(records(st.one_of(REGULAR, ODD))).map(b"".join), shape=shapes())
-def test_both_decoders_make_the_same_rows(content: bytes, shape: RowShape) -> None:
-    assert outcome(decode_vector, content, shape) == outcome(decode_scalar, content, shape)
+def test_all_decoders_make_the_same_rows(decode: Any, content: bytes, shape: RowShape) -> None:
+    assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)
 
 
+@fast_decoders
 @settings(max_examples=100)
 @given(
     parts=st.lists(records(REGULAR), min_size=1, max_size=4),
@@ -121,17 +134,20 @@ def test_both_decoders_make_the_same_rows(content: bytes, shape: RowShape) -> No
     cut=st.integers(0, 40),
     shape=shapes(),
 )
-def test_both_say_the_same_of_damaged_records(
-    parts: list[bytes], at: int, byte: int, cut: int, shape: RowShape
+def test_all_say_the_same_of_damaged_records(
+    decode: Any, parts: list[bytes], at: int, byte: int, cut: int, shape: RowShape
 ) -> None:
     content = bytearray(b"".join(parts))
     content[at % len(content)] = byte
     damaged = bytes(content[: len(content) - cut])
 
-    assert outcome(decode_vector, damaged, shape) == outcome(decode_scalar, damaged, shape)
+    assert outcome(decode, damaged, shape) == outcome(decode_scalar, damaged, shape)
 
 
-def test_the_usual_rows_never_take_the_slow_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+@fast_decoders
+def test_the_usual_rows_never_take_the_slow_lane(
+    monkeypatch: pytest.MonkeyPatch, decode: Any
+) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("the reference was asked")
 
@@ -149,7 +165,7 @@ def test_the_usual_rows_never_take_the_slow_lane(monkeypatch: pytest.MonkeyPatch
     )
     shape = RowShape(MESSAGES, "orders", "broker-a", 0, 100, DecodeOptions())
 
-    batch = decode_vector(content, shape)
+    batch = decode(content, shape)
 
     assert batch.num_rows == 100
     assert batch.column("keys").to_pylist()[7] == "KEYS 7"
@@ -158,7 +174,8 @@ def test_the_usual_rows_never_take_the_slow_lane(monkeypatch: pytest.MonkeyPatch
     assert Column("properties", MAP) in shape.columns
 
 
-def test_rows_with_more_properties_than_buckets_are_whole() -> None:
+@fast_decoders
+def test_rows_with_more_properties_than_buckets_are_whole(decode: Any) -> None:
     properties = {"KEYS": "k", **{f"property-{number}": str(number) for number in range(70)}}
     content = b"".join(
         encode_record("orders", b"body", encode_properties(properties), queue_offset=number)
@@ -166,4 +183,4 @@ def test_rows_with_more_properties_than_buckets_are_whole() -> None:
     )
     shape = RowShape(MESSAGES, "orders", "broker-a", 0, 3, DecodeOptions())
 
-    assert outcome(decode_vector, content, shape) == outcome(decode_scalar, content, shape)
+    assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)

@@ -10,14 +10,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from emberq.errors import DataLost
-from emberq.model.queue import MessageQueue
 from emberq.spark.columns import Column
 from emberq.spark.offsets import Offsets
 from emberq.spark.options import EARLIEST, Position, SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, new_slices, plan_partitions
 from emberq.spark.positions import QueueHeads, end_offsets, start_offsets, times_of
+from emberq.spark.record_sizes import RecordSizes
 from emberq.spark.rows import message_batches
+from emberq.spark.shipping import Shipped
 from emberq.spark.views import index_batches, queue_rows
 
 
@@ -34,7 +35,7 @@ def slices_of(partition: InputPartition | None) -> Partition:
     return partition.slices if isinstance(partition, SlicesPartition) else ()
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
         self._options = options
         self._columns = tuple(columns)
@@ -50,7 +51,7 @@ class BatchReader(DataSourceReader):
         # An end by time may lie before a start by offset: then there is nothing to read.
         end = {queue: max(stop, start[queue]) for queue, stop in end.items()}
         slices = new_slices(start, end)
-        sizes = RecordSizes(place, start)
+        sizes = RecordSizes(place)
         return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -60,7 +61,9 @@ class BatchReader(DataSourceReader):
 def read_slices(
     slices: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
-    if options.view == "messages":
+    # Store times are in no entry, and all columns of the index are columns of messages too.
+    has_times = any(column.name == "storeTimestamp" for column in columns)
+    if options.view == "messages" or (options.view == "index" and has_times):
         return message_batches(slices, columns, options)
     if options.view == "archive":
         from emberq.spark.archive.view import archive_batches  # noqa: PLC0415 - few write files
@@ -90,19 +93,3 @@ def resolve_start(
                     f"{queue.queue_id} are gone; failOnDataLoss=false goes on without them"
                 )
     return start
-
-
-class RecordSizes:
-    """About how large the messages of a queue are; each queue is asked once."""
-
-    def __init__(self, place: Place, start: Offsets) -> None:
-        self._place = place
-        self._start = start
-        self._known: dict[MessageQueue, float] = {}
-
-    def __call__(self, queue: MessageQueue) -> float:
-        size = self._known.get(queue)
-        if size is None:
-            size = self._place.record_size(queue, self._start.get(queue, 0))
-            self._known[queue] = size
-        return size

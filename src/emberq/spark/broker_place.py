@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import TypeVar
 
 from emberq.client.core.scanned import QueueHead
 from emberq.errors import DataLost, TopicNotFound
@@ -24,23 +25,48 @@ from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 # Entries whose sizes stand for all: looked at before ranges are cut by bytes.
 SAMPLED_ENTRIES = 256
 ENTRIES_PER_CALL = 32_768
 
 
 class BrokerPlace:
-    def __init__(self, options: SourceOptions) -> None:
+    """With `wait_s` for a query that has found its brokers before, and waits for them so long."""
+
+    def __init__(self, options: SourceOptions, wait_s: float = 0.0) -> None:
         self._options = options
-        self._retries = options.pull.retries
+        self._wait_s = wait_s
         self._link = link_to(options.connection)
 
     @property
     def link(self) -> Link:
         return self._link
 
-    def queues(self) -> list[MessageQueue]:
-        return self._link.run(self._queues, self._retries)
+    def queues(self, known: Collection[MessageQueue] = ()) -> list[MessageQueue]:
+        """Of those that are `known` none is missing because its broker is away."""
+        return self._run(lambda: self._with_known(known))
+
+    def _run(self, work: Callable[[], Awaitable[T]]) -> T:
+        return self._link.run(work, self._options.pull.retries, self._wait_s)
+
+    def _run_in_task(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The planner has found the brokers."""
+        return self._link.run(work, self._options.pull.retries, self._options.broker_wait_s)
+
+    async def _with_known(self, known: Collection[MessageQueue]) -> list[MessageQueue]:
+        names = {queue.broker_name for queue in known}
+        try:
+            found = await self._queues()
+        except TopicNotFound:
+            if names:
+                await self._link.check_present(names)
+            raise
+        missing = names - {queue.broker_name for queue in found}
+        if missing and self._options.fails_on_loss:
+            await self._link.check_present(missing)
+        return found
 
     async def _queues(self) -> list[MessageQueue]:
         options, link = self._options, self._link
@@ -56,6 +82,18 @@ class BrokerPlace:
                     raise
                 log.warning("topic_gone topic=%s", topic)
         return list(options.queues) or found
+
+    def know(self, queues: Collection[MessageQueue]) -> None:
+        """Have the addresses of their brokers: a query that is started again plans the batch that
+        was under way before it asks for anything else."""
+        for queue in {queue.topic: queue for queue in queues}.values():
+            wire = self._link.wrapped(queue)
+            try:
+                self._run(lambda queue=wire: self._link.know(queue))  # type: ignore[misc] # a queue
+            except TopicNotFound:
+                if self._options.fails_on_loss:
+                    raise
+                log.warning("topic_gone topic=%s", queue.topic)
 
     async def _matching(self, pattern: str) -> list[str]:
         client = self._link.client
@@ -75,27 +113,27 @@ class BrokerPlace:
         link = self._link
         wire = [link.wrapped(queue) for queue in queues]
         wire_group = None if group is None else link.client.wrap(group)
-        heads = link.run(lambda: link.scans.heads(wire, wire_group), self._retries)
+        heads = self._run(lambda: link.scans.heads(wire, wire_group))
         return {link.unwrapped(queue): head for queue, head in heads.items()}
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         link = self._link
         wire = {link.wrapped(queue): time_ms for queue, time_ms in times_ms.items()}
-        found = link.run(lambda: link.scans.offsets_by_time(wire), self._retries)
+        found = self._run(lambda: link.scans.offsets_by_time(wire))
         return {link.unwrapped(queue): offset for queue, offset in found.items()}
 
     def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         link = self._link
         wire = [link.wrapped(queue) for queue in queues]
-        found = link.run(lambda: link.scans.earliest_times_ms(wire), self._retries)
+        found = self._run(lambda: link.scans.earliest_times_ms(wire))
         return {link.unwrapped(queue): time_ms for queue, time_ms in found.items()}
 
     def record_size(self, queue: MessageQueue, offset: int) -> float:
         wire = self._link.wrapped(queue)
         scans = self._link.scans
-        part = self._link.run(lambda: scans.entries(wire, offset, SAMPLED_ENTRIES), self._retries)
+        part = self._run(lambda: scans.entries(wire, offset, SAMPLED_ENTRIES))
         if part is None:
-            found = self._link.run(lambda: scans.pull(wire, offset, offset + 32), self._retries)
+            found = self._run(lambda: scans.pull(wire, offset, offset + 32))
             sizes = [record.size_bytes for record in iter_records(found.content)]
         else:
             sizes = [size for _, size, _ in ENTRY.iter_unpack(part.content)]
@@ -116,11 +154,11 @@ class BrokerPlace:
     def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
         link, scans = self._link, self._link.scans
         wire = link.wrapped(each.queue)
-        link.know(wire.topic, self._retries)
+        self._run_in_task(lambda: link.know(wire))
         offset = each.first
         while offset < each.stop:
             count = min(ENTRIES_PER_CALL, each.stop - offset)
-            part = link.run(lambda at=offset, n=count: scans.entries(wire, at, n), self._retries)  # type: ignore[misc] # both are ints
+            part = self._run_in_task(lambda at=offset, n=count: scans.entries(wire, at, n))  # type: ignore[misc] # both are ints
             if part is None:
                 yield from self._entries_of_records(QueueSlice(each.queue, offset, each.stop))
                 return
@@ -152,20 +190,20 @@ class BrokerPlace:
                 names |= await link.scans.groups(broker, link.client.wrap(topic))
             return names
 
-        return sorted(map(link.client.unwrap, link.run(find, self._retries)))
+        return sorted(map(link.client.unwrap, self._run(find)))
 
     def pin(self, group: str, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         link = self._link
         wire = {link.wrapped(queue): offset for queue, offset in starts.items()}
-        pinned = link.run(lambda: link.scans.pin(link.client.wrap(group), wire), self._retries)
+        pinned = self._run(lambda: link.scans.pin(link.client.wrap(group), wire))
         return {link.unwrapped(queue): offset for queue, offset in pinned.items()}
 
     def unpin(self, group: str, queues: Collection[MessageQueue]) -> None:
         link = self._link
         wire = [link.wrapped(queue) for queue in queues]
-        link.run(lambda: link.scans.unpin(link.client.wrap(group), wire), self._retries)
+        self._run(lambda: link.scans.unpin(link.client.wrap(group), wire))
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         link = self._link
         wire = {link.wrapped(queue): offset for queue, offset in offsets.items()}
-        link.run(lambda: link.scans.commit(link.client.wrap(group), wire), self._retries)
+        self._run(lambda: link.scans.commit(link.client.wrap(group), wire))

@@ -51,6 +51,8 @@ INDEX = (
     Column("commitLogOffset", LONG),
     Column("size", INT),
     Column("tagsHash", LONG),
+    # Entries do not hold it: asked for, the messages themselves are read.
+    Column("storeTimestamp", TIMESTAMP, False),
 )
 OFFSETS = (
     Column("topic", STRING),
@@ -60,6 +62,9 @@ OFFSETS = (
     Column("maxOffset", LONG),
     Column("count", LONG),
     Column("earliestTimestamp", TIMESTAMP),
+    Column("latestTimestamp", TIMESTAMP),
+    # The sum of all entries of the queue, 20 bytes of each of which are read.
+    Column("bytes", LONG, False),
 )
 GROUPS = (
     Column("consumerGroup", STRING),

@@ -6,10 +6,11 @@ many batches. A process that was forked makes its own.
 
 import asyncio
 import atexit
+import itertools
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -17,8 +18,20 @@ from emberq.client.aio.client import Client
 from emberq.client.aio.scans import Scans
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.credentials import Credentials
-from emberq.errors import BrokerNotFound, NoNameServer, RemotingError, SystemBusy
+from emberq.errors import (
+    BrokerNotFound,
+    ClientError,
+    NoNameServer,
+    RemotingError,
+    SendFailed,
+    SystemBusy,
+    TopicNotFound,
+)
 from emberq.model.queue import MessageQueue
+from emberq.protocol.bodies.codec import decode_body
+from emberq.protocol.bodies.routes import ClusterTable
+from emberq.protocol.codes import RequestCode
+from emberq.protocol.command import new_request
 from emberq.spark.options import ConnectionOptions
 
 log = logging.getLogger(__name__)
@@ -67,18 +80,43 @@ class Link:
         self._thread.run(self.client.close())
         self._thread.stop()
 
-    def run(self, work: Callable[[], Awaitable[T]], retries: int) -> T:
+    def run(self, work: Callable[[], Awaitable[T]], retries: int, wait_s: float = 0.0) -> T:
         """Wait for work on the loop; failures of the network are tried again, up to a deadline."""
 
         async def bounded() -> T:
-            async with asyncio.timeout(CALL_MAX_S):
-                return await retried(work, retries)
+            async with asyncio.timeout(CALL_MAX_S + wait_s):
+                return await retried(work, retries, wait_s)
 
         return self._thread.run(bounded())
 
-    def know(self, topic: str, retries: int) -> None:
-        """Have the addresses of a topic's brokers; its name is as on the wire."""
-        self.run(lambda: self.scans.queues(topic, is_fresh=False), retries)
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work on the loop that bounds each of its steps itself."""
+        return self._thread.run(work)
+
+    async def know(self, queue: MessageQueue) -> None:
+        """Have the address of a queue's broker; its name is as on the wire.
+
+        Raises:
+            TopicNotFound, BrokerNotFound
+        """
+        try:
+            await self.scans.queues(queue.topic, is_fresh=False)
+        except TopicNotFound:
+            await self.check_present([queue.broker_name])
+            raise
+
+    async def check_present(self, broker_names: Collection[str] = ()) -> None:
+        """A topic without a route is gone only if its brokers are there: they take it along.
+
+        Raises:
+            BrokerNotFound: one of these is away; if none is named, all that there are.
+        """
+        request = new_request(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        answer = await self.client.name_servers.call(request, self.client.settings.api_timeout)
+        present = decode_body(ClusterTable, answer.body).brokers
+        away = sorted(set(broker_names) - present.keys())
+        if away or not present:
+            raise BrokerNotFound(f"{', '.join(away) or 'every broker'} is away")
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin work on the loop; whoever asks bounds it himself."""
@@ -97,14 +135,48 @@ class Link:
         return MessageQueue(queue.broker_name, queue.queue_id, self.client.unwrap(queue.topic))
 
 
-async def retried(work: Callable[[], Awaitable[T]], retries: int) -> T:
-    """Try again what may be better in a moment."""
+async def retried(work: Callable[[], Awaitable[T]], retries: int, wait_s: float = 0.0) -> T:
+    """Try again what may be better in a moment: so often, and on for so long.
+
+    Raises:
+        BrokerNotFound: the time is over.
+    """
+    clock = asyncio.get_running_loop().time
+    failed_at_s: float | None = None
     pause_s = RETRY_PAUSE_FIRST_S
-    for attempt in range(retries):
+    for attempt in itertools.count(1):
         try:
-            return await work()
-        except _WORTH_A_RETRY as error:
-            log.info("scan_retried attempt=%d reason=%s", attempt + 1, error)
+            found = await work()
+        except (*_WORTH_A_RETRY, SendFailed) as error:
+            if not _is_worth_a_retry(error):
+                raise
+            failed_at_s = clock() if failed_at_s is None else failed_at_s
+            is_over = clock() - failed_at_s >= wait_s
+            if attempt > retries and is_over:
+                if not wait_s:
+                    raise
+                raise BrokerNotFound(f"after {wait_s:g} s (brokerWaitMs): {error}") from error
+            level = logging.WARNING if attempt == retries + 1 else logging.INFO
+            log.log(level, "retried attempt=%d wait_s=%g reason=%s", attempt, wait_s, error)
+        else:
+            if attempt > retries + 1:
+                log.warning("retried_well attempts=%d", attempt)
+            return found
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, RETRY_PAUSE_MAX_S)
-    return await work()
+    raise AssertionError("unreachable")
+
+
+def _is_worth_a_retry(error: Exception) -> bool:
+    """A send has failed like its last attempt."""
+    if isinstance(error, SendFailed):
+        return bool(error.attempts) and isinstance(error.attempts[-1], _WORTH_A_RETRY)
+    return True
+
+
+async def looked_up_anew(client: Client, topic: str) -> None:
+    """Have the addresses that a topic's brokers have by now, behind a failure of one of them."""
+    try:
+        await client.routes.refresh(client.wrap(topic))
+    except ClientError as error:
+        log.info("route_not_refreshed topic=%s reason=%s", topic, error)

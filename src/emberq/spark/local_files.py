@@ -34,8 +34,8 @@ def local_contents(
     With `scan=auto` there is nothing if its directory is not here.
     """
     wire = link.wrapped(each.queue)
-    link.know(wire.topic, options.pull.retries)
-    link.run(lambda: link.scans.heads([wire]), options.pull.retries)
+    link.run(lambda: link.know(wire), options.pull.retries, options.broker_wait_s)
+    link.run(lambda: link.scans.heads([wire]), options.pull.retries, options.broker_wait_s)
     root = _directory(each.queue.broker_name, link)
     if root is None:
         if options.scan == "local":
@@ -92,37 +92,37 @@ def _pieces(view: StoreView, entries: Entries) -> Iterator[bytes]:
     """The bytes of records, neighbours by one read; what lies between is cut out."""
     starts = entries["at"].astype(np.int64)
     ends = starts + entries["size"]
-    first = 0
-    while first < len(starts):
-        last = first
-        while last + 1 < len(starts) and _belongs(starts, ends, first, last + 1):
-            last += 1
-        base = int(starts[first])
-        piece = view.log.read(base, int(ends[last]) - base)
-        if len(piece) < int(ends[last]) - base:
+    for first, stop in runs(starts, ends):
+        base, end = int(starts[first]), int(ends[stop - 1])
+        piece = view.log.read(base, end - base)
+        if len(piece) < end - base:
             raise DataLost(f"the log has no bytes at {base}")
-        own = int((ends[first : last + 1] - starts[first : last + 1]).sum())
-        if own == len(piece):
+        if int((ends[first:stop] - starts[first:stop]).sum()) == len(piece):
             yield piece
         else:
             cut = memoryview(piece)
             yield from (
                 bytes(cut[low - base : high - base])
                 for low, high in zip(
-                    starts[first : last + 1].tolist(), ends[first : last + 1].tolist(), strict=True
+                    starts[first:stop].tolist(), ends[first:stop].tolist(), strict=True
                 )
             )
-        first = last + 1
 
 
-def _belongs(
-    starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], first: int, at: int
-) -> bool:
-    span = int(ends[at] - starts[first])
-    if starts[at] < ends[at - 1] or span > PIECE_MAX_BYTES:
-        return False
-    gap = int(starts[at] - ends[at - 1])
-    return gap <= int(ends[at] - starts[at]) / DENSITY_MIN
+def runs(starts: Positions, ends: Positions) -> Iterator[tuple[int, int]]:
+    """Records that are read together, as numbers of the first and behind the last: they lie one
+    behind the other, with little between them, in a piece of bounded size."""
+    gaps = starts[1:] - ends[:-1]
+    is_apart = (gaps < 0) | (gaps > (ends[1:] - starts[1:]) / DENSITY_MIN)
+    begin = 0
+    for end in [*(np.flatnonzero(is_apart) + 1).tolist(), len(starts)]:
+        first = begin
+        while first < end:
+            fitting = np.searchsorted(ends[first:end], starts[first] + PIECE_MAX_BYTES, "right")
+            stop = first + max(1, int(fitting))
+            yield first, stop
+            first = stop
+        begin = end
 
 
 def _directory(broker_name: str, link: Link) -> Path | None:

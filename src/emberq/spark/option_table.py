@@ -22,6 +22,11 @@ CONNECTION = (
     Option("tls", "false", "encrypted connections"),
     Option("namespace", "", "is put in front of topics and groups"),
     Option("retries", "5", "how often a question to a broker is repeated after a failure"),
+    Option(
+        "brokerWaitMs",
+        "60000",
+        "how long what is under way waits for a broker that is away, beyond `retries`",
+    ),
 )
 
 SOURCE = (
@@ -74,7 +79,7 @@ SOURCE = (
     Option("batchRows", "10000", "rows per Arrow batch"),
     Option("batchBytes", "16m", "stored bytes per Arrow batch"),
     Option("idlePollMs", "200", "how often an idle stream asks for new messages"),
-    Option("decoder", "auto", "`auto`, `vector` or `scalar`"),
+    Option("decoder", "auto", "`auto` (compiled where that was built), `vector` or `scalar`"),
     Option(
         "arrowTransform",
         "",
@@ -100,5 +105,21 @@ SINK = (
     Option("topic", "", 'where rows without a `topic` go; `save("orders")` means the same'),
     Option("producerGroup", "emberq-spark", "the group of the producers in tasks"),
     Option("send.timeoutMs", "10000", "how long one request may take, its retries included"),
+    Option(
+        "delivery",
+        "at-least-once",
+        "`at-least-once`, `idempotent`: once per id, or `transactional`: batches as a whole, once",
+    ),
+    Option(
+        "sinkId",
+        "",
+        "batch, not at-least-once: a name of this write; repeated under it, it is written once",
+    ),
+    Option(
+        "brokers",
+        "",
+        "not at-least-once: names of the topic's brokers, if there are several; writes wait for "
+        "those that are away",
+    ),
     Option("ids", "true", "whether each message carries the property `SPARK_ID`"),
 )

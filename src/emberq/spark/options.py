@@ -15,6 +15,7 @@ from emberq.spark.option_table import CONNECTION, SOURCE
 from emberq.spark.option_values import OptionTexts, parse_time_ms
 
 MIB = 1 << 20
+BROKER_WAIT_MS = 60_000
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
 VIEWS = ("messages", "index", "offsets", "groups", "archive")
 _BY_OFFSETS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
@@ -113,6 +114,7 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
     store: str | None = None
     pull: PullOptions = PullOptions()
     idle_poll_s: float = 0.2
+    broker_wait_s: float = BROKER_WAIT_MS / 1000
     transform: str | None = None
     archive: ArchiveLayout | None = None
 
@@ -128,6 +130,11 @@ def parse_connection(texts: OptionTexts) -> ConnectionOptions:
         is_tls=texts.flag("tls", False),
         namespace=texts.get("namespace"),
     )
+
+
+def parse_broker_wait(texts: OptionTexts) -> float:
+    """In seconds."""
+    return (texts.count("brokerWaitMs", BROKER_WAIT_MS, 0) or 0) / 1000
 
 
 def parse_source(given: Mapping[str, str]) -> SourceOptions:
@@ -183,6 +190,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
             retries=texts.count("retries", 5, 0) or 0,
         ),
         idle_poll_s=(texts.count("idlePollMs", 200) or 0) / 1000,
+        broker_wait_s=parse_broker_wait(texts),
         transform=_transform(texts),
         archive=_archive(texts, view),
     )

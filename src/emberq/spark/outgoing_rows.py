@@ -9,17 +9,23 @@ from emberq.errors import MessageRefused
 from emberq.model.queue import MessageQueue
 
 ID_PROPERTY = "SPARK_ID"
+# Which write of which batch a half message belongs to.
+WRITE_PROPERTY = "SPARK_WRITE"
 # Rows that are free to go anywhere go to one queue in pieces of this size.
 FREE_ROWS_TOGETHER = 1_000
 
 
 class RowMessages:
-    """Makes the messages of one task. The id of a row is the same whenever the task is repeated
-    with the same rows in the same order."""
+    """Makes the messages of one task. The id of a row is what its column `id` says, else the same
+    whenever the task is repeated with the same rows in the same order."""
 
-    def __init__(self, topic: str | None, id_prefix: str | None) -> None:
-        self._topic = topic
-        self._prefix = id_prefix
+    def __init__(
+        self, topic: str | None, id_prefix: str | None, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """`extra` are properties of every message."""
+        self.topic = topic
+        self.id_prefix = id_prefix
+        self._extra = dict(extra or {})
         self.count = 0
 
     def messages(self, columns: Mapping[str, Sequence[Any]], count: int) -> Iterator[Message]:
@@ -30,18 +36,18 @@ class RowMessages:
             bodies,
             *(
                 columns.get(name, nothing)
-                for name in ("topic", "tags", "keys", "properties", "shardingKey", "flag")
+                for name in ("topic", "tags", "keys", "properties", "shardingKey", "flag", "id")
             ),
             columns.get("deliverAt", columns.get("delayLevel", nothing)),
             strict=True,
         )
-        for body, topic, tags, keys, properties, key, flag, delay in rows:
+        for body, topic, tags, keys, properties, key, flag, own_id, delay in rows:
             yield Message(
                 self._named(topic),
                 self._body(body),
                 tags=tags,
                 keys=keys or (),
-                properties=self._properties(properties),
+                properties=self._properties(properties, own_id),
                 delay=delay,
                 ordering_key=key,
                 flag=flag or 0,
@@ -49,7 +55,7 @@ class RowMessages:
             self.count += 1
 
     def _named(self, topic: str | None) -> str:
-        name = topic or self._topic
+        name = topic or self.topic
         if name is None:
             raise MessageRefused(f"row {self.count} has no topic")
         return name
@@ -59,10 +65,12 @@ class RowMessages:
             raise MessageRefused(f"row {self.count} has no body")
         return body.encode() if isinstance(body, str) else body
 
-    def _properties(self, given: Sequence[tuple[str, str]] | None) -> dict[str, str]:
-        properties = {name: value for name, value in given or () if value}
-        if self._prefix is not None:
-            properties[ID_PROPERTY] = f"{self._prefix}-{self.count}"
+    def _properties(
+        self, given: Sequence[tuple[str, str]] | None, own_id: str | None
+    ) -> dict[str, str]:
+        properties = {name: value for name, value in given or () if value} | self._extra
+        if self.id_prefix is not None:
+            properties[ID_PROPERTY] = own_id or f"{self.id_prefix}-{self.count}"
         return properties
 
 
@@ -71,29 +79,35 @@ def placed(
     queue_ids: Sequence[int | None],
     queues: Mapping[str, Sequence[MessageQueue]],
     first_queue: int,
+    *,
+    by_id: bool = False,
 ) -> dict[MessageQueue, list[Message]]:
-    """Messages by queue, in their order: where the row says, by its key, or in large pieces.
+    """Messages by queue, in their order: where the row says, by its key, or in large pieces; with
+    `by_id` the latter by their ids, so that a row comes to the same broker wherever it stands.
 
     Raises:
         MessageRefused: a row names a queue that its topic does not have.
     """
     by_queue: dict[MessageQueue, list[Message]] = {}
-    free = 0
+    free = dict.fromkeys(queues, 0)
     for message, queue_id in zip(messages, queue_ids, strict=True):
         own = queues[message.topic]
         if queue_id is not None:
-            queue = _numbered(own, queue_id, message.topic)
+            queue = numbered(own, queue_id, message.topic)
         elif message.ordering_key is not None:
             queue = queue_by_key(own, message.ordering_key)
+        elif by_id:
+            queue = queue_by_key(own, message.properties[ID_PROPERTY])
         else:
-            queue = own[(first_queue + free // FREE_ROWS_TOGETHER) % len(own)]
-            free += 1
+            count = free[message.topic]
+            queue = own[(first_queue + count // FREE_ROWS_TOGETHER) % len(own)]
+            free[message.topic] = count + 1
         by_queue.setdefault(queue, []).append(message)
     return by_queue
 
 
-def _numbered(queues: Sequence[MessageQueue], queue_id: int, topic: str) -> MessageQueue:
-    """The queue with a number; on the first broker by name that has it."""
+def numbered(queues: Sequence[MessageQueue], queue_id: int, topic: str) -> MessageQueue:
+    """The queue with a number; on the first broker by name that has it. Raises MessageRefused."""
     for queue in queues:
         if queue.queue_id == queue_id:
             return queue

@@ -10,8 +10,10 @@ from emberq.model.queue import MessageQueue
 from emberq.spark.offsets import Offsets
 from emberq.spark.options import PartitionLimits
 
-# Ranges smaller than this are read by one task together with their neighbours.
-MERGE_ROWS_MAX = 1_000
+# Small ranges are read by one task as long as they have no more than this together: a task costs
+# about ten milliseconds whatever it reads, so many rows a hundred.
+MERGE_ROWS_MAX = 50_000
+MERGE_BYTES_MAX = 16 * 1024 * 1024
 # However small ranges are cut: a task costs milliseconds.
 PARTITIONS_MAX = 100_000
 
@@ -29,8 +31,8 @@ class QueueSlice(Struct, frozen=True, gc=False):
 
 
 Partition = tuple[QueueSlice, ...]
-# About how many bytes a message of a queue has.
-RecordSize = Callable[[MessageQueue], float]
+# About how many bytes a message of a range has.
+RecordSize = Callable[[QueueSlice], float]
 
 
 def new_slices(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> Partition:
@@ -66,7 +68,7 @@ def plan_partitions(
         return [(piece,) for piece in _cut_to([*whole, *pieces], wanted)]
     if limits.count_min is not None:
         return [(piece,) for piece in (*whole, *pieces)]
-    merged = _merged(whole, min(MERGE_ROWS_MAX, limits.rows_max or MERGE_ROWS_MAX))
+    merged = _merged(whole, limits, record_size)
     return [*merged, *((piece,) for piece in pieces)]
 
 
@@ -96,14 +98,15 @@ def rows_for_bytes(
     start: Mapping[MessageQueue, int], head: Offsets, bytes_max: int, record_size: RecordSize
 ) -> int:
     """About how many rows have so many bytes, going by the backlog of each queue; at least 1."""
-    backlog = {queue: max(0, stop - start.get(queue, 0)) for queue, stop in head.items()}
-    total = sum(backlog.values())
-    size = sum(count * record_size(queue) for queue, count in backlog.items() if count)
+    slices = [QueueSlice(queue, start.get(queue, 0), stop) for queue, stop in head.items()]
+    backlog = [each for each in slices if each.count > 0]
+    total = sum(each.count for each in backlog)
+    size = sum(each.count * record_size(each) for each in backlog)
     return total if size <= bytes_max else max(1, int(total * bytes_max / size))
 
 
 def _rows_in(limits: PartitionLimits, each: QueueSlice, record_size: RecordSize) -> int:
-    return int(limits.bytes_max / max(1.0, record_size(each.queue)))
+    return int(limits.bytes_max / max(1.0, record_size(each)))
 
 
 def _cut(each: QueueSlice, parts: int) -> list[QueueSlice]:
@@ -120,17 +123,27 @@ def _cut_to(pieces: list[QueueSlice], wanted: int) -> list[QueueSlice]:
     ]
 
 
-def _merged(pieces: list[QueueSlice], rows_max: int) -> list[Partition]:
-    """Small ranges of one broker together, as long as they have at most so many rows."""
-    partitions: list[Partition] = []
-    waiting: dict[str, list[QueueSlice]] = {}
+def _merged(
+    pieces: list[QueueSlice], limits: PartitionLimits, record_size: RecordSize
+) -> list[Partition]:
+    """Ranges of one broker together, as long as they stay small."""
+    rows_max = min(MERGE_ROWS_MAX, limits.rows_max or MERGE_ROWS_MAX)
+    bytes_max = min(MERGE_BYTES_MAX, limits.bytes_max)
+    by_broker: dict[str, list[QueueSlice]] = {}
     for piece in pieces:
-        together = waiting.setdefault(piece.queue.broker_name, [])
-        if together and sum(each.count for each in together) + piece.count > rows_max:
-            partitions.append(tuple(together))
-            together.clear()
-        together.append(piece)
-    return [*partitions, *(tuple(together) for together in waiting.values())]
+        by_broker.setdefault(piece.queue.broker_name, []).append(piece)
+    partitions: list[Partition] = []
+    for own in by_broker.values():
+        first, rows, size = 0, 0, 0.0
+        for number, piece in enumerate(own):
+            more = piece.count * record_size(piece)
+            if rows and (rows + piece.count > rows_max or size + more > bytes_max):
+                partitions.append(tuple(own[first:number]))
+                first, rows, size = number, 0, 0.0
+            rows += piece.count
+            size += more
+        partitions.append(tuple(own[first:]))
+    return partitions
 
 
 def _order(queue: MessageQueue) -> tuple[str, str, int]:

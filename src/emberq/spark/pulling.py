@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from queue import SimpleQueue
+from typing import TypeVar
 
 from emberq.client.core.scanned import ScanFilter, ScannedPart
 from emberq.errors import BrokerError, DataLost, OffsetOutOfRange, TopicNotFound
@@ -13,6 +14,8 @@ from emberq.spark.options import SourceOptions
 from emberq.spark.planning import QueueSlice
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # A part that brings nothing and does not move on, so often in a row, is an error.
 STANDSTILLS_MAX = 10
@@ -70,11 +73,11 @@ class _Fetching:
     async def _fetch(self) -> None:
         offset, stop = self._slice.first, self._slice.stop
         standstills = 0
-        await retried(self._know_route, self._options.pull.retries)
+        await self._retried(lambda: self._link.know(self._queue))
         while offset < stop:
             await self.room.acquire()
             try:
-                part = await retried(lambda at=offset: self._pull(at), self._options.pull.retries)  # type: ignore[misc] # at is an int
+                part = await self._retried(lambda at=offset: self._pull(at))  # type: ignore[misc] # at is an int
             except (OffsetOutOfRange, TopicNotFound, BrokerError) as error:
                 offset = self._after_loss(error, offset)
                 self.room.release()
@@ -90,8 +93,8 @@ class _Fetching:
                 await asyncio.sleep(STANDSTILL_PAUSE_S)
             offset = max(offset, part.next_offset)
 
-    async def _know_route(self) -> None:
-        await self._link.scans.queues(self._queue.topic, is_fresh=False)
+    async def _retried(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await retried(work, self._options.pull.retries, self._options.broker_wait_s)
 
     async def _pull(self, offset: int) -> ScannedPart:
         pull = self._options.pull

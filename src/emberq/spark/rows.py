@@ -3,13 +3,16 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any
+
+import pyarrow as pa
 
 from emberq.errors import DataLost, RecordError
 from emberq.spark.columns import Column
 from emberq.spark.decode.scalar import decode_scalar, decode_sound_records
 from emberq.spark.decode.shape import RowShape
-from emberq.spark.decode.vector import decode_vector
+from emberq.spark.decode.vector import decode_compiled, decode_vector
 from emberq.spark.options import SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, QueueSlice
@@ -17,16 +20,23 @@ from emberq.spark.planning import Partition, QueueSlice
 log = logging.getLogger(__name__)
 
 # Bytes that are decoded together: enough for columns to pay, little enough to stay in the cache.
-DECODED_TOGETHER_BYTES = 4 * 1024 * 1024
+DECODED_TOGETHER_BYTES = 2 * 1024 * 1024
+_DECODERS: dict[str, Callable[[bytes, RowShape], Any]] = {
+    "auto": decode_compiled,
+    "vector": decode_vector,
+    "scalar": decode_scalar,
+}
 
 
 def message_batches(
     partition: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
     transform, place = _loaded(options.transform), place_of(options)
-    for each in partition:
-        for batch in slice_batches(place, each, columns, options):
-            yield batch if transform is None else transform(batch)
+    batches = chain.from_iterable(
+        slice_batches(place, each, columns, options) for each in partition
+    )
+    for batch in gathered(batches, options.decode.batch_rows):
+        yield batch if transform is None else transform(batch)
 
 
 def slice_batches(
@@ -48,11 +58,32 @@ def slice_batches(
         _tell_loss(each, count, options)
 
 
+def gathered(batches: Iterable[Any], rows_max: int) -> Iterator[Any]:
+    """Small batches of neighbouring ranges as one: of each batch Spark makes vectors anew."""
+    waiting: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        is_full = rows + batch.num_rows > rows_max or size + batch.nbytes > DECODED_TOGETHER_BYTES
+        if waiting and is_full:
+            yield _one_of(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield _one_of(waiting)
+
+
+def _one_of(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
 def decode(content: bytes, shape: RowShape) -> Any:
     """One batch. Raises RecordError unless damage is to be passed over."""
-    decoder = decode_scalar if shape.options.decoder == "scalar" else decode_vector
     try:
-        return decoder(content, shape)
+        return _DECODERS[shape.options.decoder](content, shape)
     except RecordError as error:
         if shape.options.fails_on_damage:
             raise RecordError(

@@ -1,14 +1,8 @@
-"""Frames into topics: Arrow writers for batches and streams, at least once.
+"""Frames into topics: Arrow writers for batches and streams. How surely is the delivery's part."""
 
-A task sends its rows through the client's producer. Rows of one queue go in their order, in batch
-requests; queues go side by side; the next rows are made ready while these are on their way.
-"""
-
-import asyncio
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -17,122 +11,81 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from emberq.client.aio.producer import Producer
-from emberq.client.core.message import Message
-from emberq.model.queue import MessageQueue
-from emberq.spark.links import Link, link_to
-from emberq.spark.outgoing_rows import RowMessages, placed
-from emberq.spark.sink_options import SinkOptions
+from emberq.errors import ConfigError
+from emberq.spark.idempotent_delivery import IdempotentDelivery
+from emberq.spark.plain_delivery import PlainDelivery
+from emberq.spark.row_sending import Task
+from emberq.spark.shipping import Shipped
+from emberq.spark.sink_options import Delivered, SinkOptions
+from emberq.spark.transactional_delivery import TransactionalDelivery
 
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
-_producers: dict[tuple[int, str], Producer] = {}  # by link and group
+
+class Delivery(Protocol):
+    """`write` runs in tasks; the others on the driver, with what the tasks returned."""
+
+    def write(self, batches: Iterator[Any], task: Task) -> object: ...
+
+    def commit(self, results: Sequence[Any]) -> None: ...
+
+    def abort(self, results: Sequence[Any]) -> None: ...
 
 
-class Sent(WriterCommitMessage):
-    """How many messages a task has sent."""
+class Written(WriterCommitMessage):
+    """What a task did."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, result: object) -> None:
+        self.result = result
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Shipped, DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job = uuid.uuid4().hex  # the same in every attempt of its tasks
+        self._writer = options.sink_id or uuid.uuid4().hex  # the same in all attempts of its tasks
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        return Sent(send_rows(iterator, self._options, f"{self._job}-0-{partition}", partition))
+        task = Task(self._writer, 0, partition)
+        return Written(_delivery(self._options).write(iterator, task))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every message was acknowledged before its task ended."""
+        _delivery(self._options).commit(_results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What was sent stays: a log has no way back."""
+        _delivery(self._options).abort(_results(messages))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Shipped, DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
+        if options.sink_id is not None:
+            raise ConfigError("sinkId is for batches: a stream is known by its checkpoint")
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None
-        partition = context.partitionId()
         query = (context.getLocalProperty(_QUERY_ID) or "query").replace("-", "")
-        batch = context.getLocalProperty(_BATCH_ID) or "0"
-        prefix = f"{query}-{batch}-{partition}"
-        return Sent(send_rows(iterator, self._options, prefix, partition))
+        batch = int(context.getLocalProperty(_BATCH_ID) or "0")
+        task = Task(query, batch, context.partitionId())
+        return Written(_delivery(self._options).write(iterator, task))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Every message was acknowledged before its task ended."""
+        _delivery(self._options).commit(_results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """What was sent stays; the next attempt gives its messages the same ids."""
+        _delivery(self._options).abort(_results(messages))
 
 
-def send_rows(
-    batches: Iterator[Any], options: SinkOptions, id_prefix: str, first_queue: int
-) -> int:
-    """Send all rows; returns how many. Raises MessageRefused, SendFailed, BrokerError."""
-    link = link_to(options.connection)
-    rows = RowMessages(options.topic, id_prefix if options.has_ids else None)
-    on_the_way: Future[None] | None = None
-    for number, batch in enumerate(batches):
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        messages = list(rows.messages(columns, batch.num_rows))
-        queue_ids = columns.get("queueId", (None,) * batch.num_rows)
-        if on_the_way is not None:
-            on_the_way.result()
-        work = _send(link, options, messages, queue_ids, first_queue + number)
-        on_the_way = link.submit(work)
-    if on_the_way is not None:
-        on_the_way.result()
-    return rows.count
+def _delivery(options: SinkOptions) -> Delivery:
+    if options.delivery is Delivered.TRANSACTIONAL:
+        return TransactionalDelivery(options)
+    if options.delivery is Delivered.IDEMPOTENT:
+        return IdempotentDelivery(options)
+    return PlainDelivery(options)
 
 
-async def _send(
-    link: Link,
-    options: SinkOptions,
-    messages: Sequence[Message],
-    queue_ids: Sequence[int | None],
-    first_queue: int,
-) -> None:
-    producer = await _producer(link, options)
-    topics = dict.fromkeys(message.topic for message in messages)
-    queues = {topic: await producer.queues(topic) for topic in topics}
-    by_queue = placed(messages, queue_ids, queues, first_queue)
-    async with asyncio.TaskGroup() as tasks:
-        for queue, own in by_queue.items():
-            tasks.create_task(_send_in_order(producer, queue, own))
-
-
-async def _send_in_order(producer: Producer, queue: MessageQueue, messages: list[Message]) -> None:
-    """Plain messages together; one with a delay cannot travel with others."""
-    together: list[Message] = []
-    for message in messages:
-        if message.delay is None:
-            together.append(message)
-            continue
-        if together:
-            await producer.send_batch(together, queue=queue)
-            together = []
-        await producer.send(message, queue=queue)
-    if together:
-        await producer.send_batch(together, queue=queue)
-
-
-async def _producer(link: Link, options: SinkOptions) -> Producer:
-    key = (id(link), options.producer_group)
-    producer = _producers.get(key)
-    if producer is None:
-        producer = _producers[key] = Producer(
-            options.producer_group,
-            client=link.client,
-            send_timeout=options.timeout_s,
-            retries=options.retries,
-        )
-        await producer.start()
-    return producer
+def _results(messages: Sequence[WriterCommitMessage | None]) -> list[object]:
+    """Of the tasks that ended well."""
+    return [message.result for message in messages if isinstance(message, Written)]

@@ -1,7 +1,9 @@
 """Options of the sink, and the columns that it takes. Pure."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -9,7 +11,14 @@ from emberq.errors import ConfigError
 from emberq.spark.columns import BINARY, INT, LONG, MAP, STRING, TIMESTAMP
 from emberq.spark.option_table import CONNECTION, SINK
 from emberq.spark.option_values import OptionTexts
-from emberq.spark.options import OF_SPARK, ConnectionOptions, parse_connection
+from emberq.spark.options import (
+    OF_SPARK,
+    ConnectionOptions,
+    parse_broker_wait,
+    parse_connection,
+)
+
+_SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 # Name → types; `value` is another name of `body`.
 SINK_COLUMNS: dict[str, tuple[str, ...]] = {
@@ -21,10 +30,19 @@ SINK_COLUMNS: dict[str, tuple[str, ...]] = {
     "properties": (MAP,),
     "queueId": (INT, LONG),
     "shardingKey": (STRING,),
+    "id": (STRING,),
     "delayLevel": (INT, LONG),
     "deliverAt": (TIMESTAMP,),
     "flag": (INT,),
 }
+
+
+class Delivered(StrEnum):
+    """How often a message of a batch arrives; docs/concepts/spark-guarantees.md."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    IDEMPOTENT = "idempotent"
+    TRANSACTIONAL = "transactional"
 
 
 class SinkOptions(Struct, frozen=True, kw_only=True):
@@ -33,7 +51,13 @@ class SinkOptions(Struct, frozen=True, kw_only=True):
     producer_group: str
     timeout_s: float
     retries: int
+    broker_wait_s: float
     has_ids: bool
+    delivery: Delivered
+    # What repeated batch writes are known by; None: each is a new one.
+    sink_id: str | None
+    # Those that messages go to, all of which must be there; empty: those that are there.
+    brokers: tuple[str, ...]
 
 
 def parse_sink(given: Mapping[str, str]) -> SinkOptions:
@@ -47,13 +71,28 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     topic = texts.get("topic")
     if topic is not None and path is not None and topic != path:
         raise ConfigError(f"topic={topic!r} and save({path!r}) name different topics")
+    delivery = Delivered(texts.choice("delivery", tuple(Delivered), Delivered.AT_LEAST_ONCE))
+    sink_id = texts.get("sinkId")
+    if sink_id is not None and delivery is Delivered.AT_LEAST_ONCE:
+        raise ConfigError("sinkId has no meaning with delivery=at-least-once")
+    brokers = tuple(name.strip() for name in (texts.get("brokers") or "").split(",") if name)
+    if brokers and delivery is Delivered.AT_LEAST_ONCE:
+        raise ConfigError("brokers has no meaning with delivery=at-least-once")
+    if delivery is Delivered.IDEMPOTENT and not texts.flag("ids", True):
+        raise ConfigError("delivery=idempotent needs ids=true")
+    if sink_id is not None and _SINK_ID.fullmatch(sink_id) is None:
+        raise ConfigError(f"sinkId={sink_id!r}: expected 1 to 64 letters, digits, . _ or -")
     return SinkOptions(
         connection=parse_connection(texts),
         topic=topic or path,
         producer_group=texts.get("producerGroup") or "emberq-spark",
         timeout_s=(texts.count("send.timeoutMs", 10_000) or 0) / 1000,
         retries=texts.count("retries", 5, 0) or 0,
+        broker_wait_s=parse_broker_wait(texts),
         has_ids=texts.flag("ids", True),
+        delivery=delivery,
+        sink_id=sink_id,
+        brokers=brokers,
     )
 
 
@@ -72,5 +111,8 @@ def check_sink_columns(fields: Sequence[tuple[str, str]], options: SinkOptions) 
         raise ConfigError("a message needs a column body, or value, not both")
     if "topic" not in names and options.topic is None:
         raise ConfigError("give the option topic, or a column topic")
+    is_plain = options.delivery is Delivered.AT_LEAST_ONCE
+    if not is_plain and {"deliverAt", "delayLevel"} & set(names):
+        raise ConfigError(f"delivery={options.delivery} cannot delay messages")
     if "deliverAt" in names and "delayLevel" in names:
         raise ConfigError("deliverAt and delayLevel exclude each other")

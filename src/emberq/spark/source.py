@@ -26,6 +26,7 @@ from emberq.errors import ConfigError
 from emberq.spark import columns as names
 from emberq.spark.columns import Column, check_schema, chosen_columns
 from emberq.spark.options import SourceOptions, parse_source
+from emberq.spark.shipping import Shipped
 from emberq.spark.sink_options import SinkOptions, check_sink_columns, parse_sink
 
 # Spark 4.3 gives the options of a table to `schema` and to nobody else. So they travel with the
@@ -42,7 +43,7 @@ _TYPES: dict[str, DataType] = {
 }
 
 
-class RocketmqSource(DataSource):
+class RocketmqSource(Shipped, DataSource):
     """Topics as tables. The options are docs/reference/spark-options.md."""
 
     @classmethod

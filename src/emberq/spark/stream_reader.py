@@ -20,7 +20,6 @@ from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.batch_reader import (
-    RecordSizes,
     SlicesPartition,
     read_slices,
     resolve_start,
@@ -31,6 +30,8 @@ from emberq.spark.columns import Column
 from emberq.spark.offsets import Offsets, read_offsets, write_offsets
 from emberq.spark.options import GROUP, LATEST, Position, SourceOptions, TriggerLimits
 from emberq.spark.planning import new_slices, plan_partitions
+from emberq.spark.record_sizes import RecordSizes
+from emberq.spark.shipping import Shipped
 from emberq.spark.stream_progress import StreamProgress
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ ROUTES_EVERY_S = 5.0
 Heads = dict[MessageQueue, QueueHead]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: Sequence[Column]) -> None:
         if options.store is not None:
             raise ConfigError("a store directory does not grow: read it as a batch")
@@ -106,7 +107,9 @@ class _Driver:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._place = BrokerPlace(options)
+        self._place = BrokerPlace(options, options.broker_wait_s)
+        # Before anything was found: a wrong name or address is told at once.
+        self._first_place = BrokerPlace(options)
         self._progress = StreamProgress(options.trigger, fails_on_loss=options.fails_on_loss)
         self._unlimited = StreamProgress(TriggerLimits(), fails_on_loss=options.fails_on_loss)
         self._queues: list[MessageQueue] = []
@@ -118,7 +121,7 @@ class _Driver:
         self._is_pinned = False
 
     def freeze(self) -> None:
-        heads = self._fresh_heads()
+        heads = self._first_place.heads(self._first_queues())
         self._progress.freeze(heads)
         self._unlimited.freeze(heads)
 
@@ -129,8 +132,8 @@ class _Driver:
         return self._pinned_start
 
     def _resolved_start(self) -> Offsets:
-        group, options = self._options.group, self._options
-        heads = self._place.heads(self._fresh_queues(), group)
+        group, options, place = self._options.group, self._options, self._first_place
+        heads = place.heads(self._first_queues(), group)
         position = options.start
         if position is None:
             has_offsets = any(head.committed is not None for head in heads.values())
@@ -138,8 +141,8 @@ class _Driver:
         if group is not None:
             # What a run before this one wrote down counts, even where it could not be found again.
             missing = {queue: head for queue, head in heads.items() if head.start is None}
-            start = resolve_start(self._place, position, missing, options) if missing else {}
-            pinned = self._place.pin(
+            start = resolve_start(place, position, missing, options) if missing else {}
+            pinned = place.pin(
                 group, {**start, **{q: h.start for q, h in heads.items() if h.start is not None}}
             )
             self._is_pinned = True
@@ -151,7 +154,7 @@ class _Driver:
                 position.word or "the latest offsets",
             )
             self._is_first = True
-        return resolve_start(self._place, position, heads, options)
+        return resolve_start(place, position, heads, options)
 
     def next_end(self, start: Offsets, is_all: bool) -> Offsets:
         if self._is_first:  # its end is then stored by Spark before anything is read
@@ -161,14 +164,15 @@ class _Driver:
         heads = self._recent_heads(start)
         reach = progress.reach(start, heads)
         begins = {**{queue: heads[queue].min_offset for queue in heads}, **start}
-        sizes = RecordSizes(self._place, begins)
+        sizes = RecordSizes(self._place)
         return progress.next_end(begins, reach, time.monotonic(), sizes)
 
     def known_heads(self) -> Heads:
-        return self._heads or self._fresh_heads()
+        return self._heads or self._fresh_heads({})
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         options = self._options
+        self._place.know(list(end))
         new = [queue for queue in end if queue not in start]
         begins = dict(start)
         if new:
@@ -183,7 +187,7 @@ class _Driver:
                 # queue that was made anew, whose messages are read from the first on.
                 begins[queue] = stop if not is_repeatable else 0
         slices = new_slices(begins, end)
-        sizes = RecordSizes(self._place, begins)
+        sizes = RecordSizes(self._place)
         return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
 
     def commit(self, end: Offsets) -> None:
@@ -191,6 +195,7 @@ class _Driver:
         group = self._options.group
         if group is None:
             return
+        self._place.know(list(end))
         if self._options.commit == "source":
             self._place.commit(group, end)
         if self._is_pinned or self._pinned_start is None:
@@ -210,17 +215,19 @@ class _Driver:
             if has_more:
                 return self._heads
             time.sleep(wait_s)
-        return self._fresh_heads()
+        return self._fresh_heads(start)
 
-    def _fresh_heads(self) -> Heads:
+    def _fresh_heads(self, start: Offsets) -> Heads:
         now_s = time.monotonic()
         if not self._queues or now_s - self._queues_at_s >= ROUTES_EVERY_S:
-            self._fresh_queues()
+            self._keep_queues(self._place.queues(list(start)))
         self._heads = self._place.heads(self._queues)
         self._heads_at_s = time.monotonic()
         return self._heads
 
-    def _fresh_queues(self) -> list[MessageQueue]:
-        self._queues = self._place.queues()
-        self._queues_at_s = time.monotonic()
-        return self._queues
+    def _first_queues(self) -> list[MessageQueue]:
+        return self._keep_queues(self._first_place.queues())
+
+    def _keep_queues(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        self._queues, self._queues_at_s = queues, time.monotonic()
+        return queues

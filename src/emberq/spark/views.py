@@ -1,12 +1,15 @@
 """Views that are not messages: entries of queues, their ends, and where groups stand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError
+from emberq.model.queue import MessageQueue
+from emberq.record.decode import iter_records
 from emberq.spark import columns as names
 from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.columns import Column
@@ -14,11 +17,18 @@ from emberq.spark.decode.shape import ARROW_TYPES, arrow_schema
 from emberq.spark.options import SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, QueueSlice
+from emberq.spark.rows import gathered
 
 _ENTRY = np.dtype([("commitLogOffset", ">i8"), ("size", ">i4"), ("tagsHash", ">i8")])
 
 
 def index_batches(
+    partition: Partition, columns: Sequence[Column], options: SourceOptions
+) -> Iterator[Any]:
+    return gathered(_index_batches(partition, columns, options), options.decode.batch_rows)
+
+
+def _index_batches(
     partition: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
     place = place_of(options)
@@ -32,7 +42,8 @@ def index_batches(
 def queue_rows(columns: Sequence[Column], options: SourceOptions) -> Iterator[Any]:
     """One row per queue (`offsets`), or per group and queue (`groups`)."""
     place = place_of(options)
-    rows = _offset_rows(place) if options.view == "offsets" else _group_rows(place, options)
+    wanted = {column.name for column in columns}
+    rows = _offset_rows(place, wanted) if options.view == "offsets" else _group_rows(place, options)
     arrays = [
         pa.array([row[column.name] for row in rows], ARROW_TYPES[column.type]) for column in columns
     ]
@@ -57,9 +68,9 @@ def _index_batch(each: QueueSlice, first: int, content: bytes, columns: Sequence
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
-def _offset_rows(place: Place) -> list[dict[str, Any]]:
+def _offset_rows(place: Place, wanted: Collection[str]) -> list[dict[str, Any]]:
     heads = place.heads(place.queues())
-    times = place.earliest_times_ms(list(heads))
+    times = place.earliest_times_ms(list(heads)) if "earliestTimestamp" in wanted else {}
     return [
         {
             "topic": queue.topic,
@@ -69,9 +80,35 @@ def _offset_rows(place: Place) -> list[dict[str, Any]]:
             "maxOffset": head.max_offset,
             "count": head.max_offset - head.min_offset,
             "earliestTimestamp": _time_us(times.get(queue)),
+            "latestTimestamp": _time_us(_latest_time_ms(place, queue, head))
+            if "latestTimestamp" in wanted
+            else None,
+            "bytes": _size_bytes(place, queue, head) if "bytes" in wanted else None,
         }
         for queue, head in sorted(heads.items())
     ]
+
+
+def _latest_time_ms(place: Place, queue: MessageQueue, head: QueueHead) -> int | None:
+    """When the last message was stored; None: the queue is empty."""
+    last = head.max_offset - 1
+    if last < head.min_offset:
+        return None
+    times = [
+        record.stored_at_ms
+        for content in place.contents(QueueSlice(queue, last, last + 1))
+        for record in iter_records(content, is_crc_checked=False)
+        if record.queue_offset >= last
+    ]
+    return times[0] if times else None
+
+
+def _size_bytes(place: Place, queue: MessageQueue, head: QueueHead) -> int:
+    slices = QueueSlice(queue, head.min_offset, head.max_offset)
+    return sum(
+        int(np.frombuffer(content, _ENTRY)["size"].sum(dtype=np.int64))
+        for _, content in place.entries(slices)
+    )
 
 
 def _group_rows(place: Place, options: SourceOptions) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from emberq.errors import OffsetOutOfRange
 from emberq.model.queue import MessageQueue
 from emberq.spark.options import PartitionLimits
 from emberq.spark.planning import (
+    MERGE_BYTES_MAX,
     MERGE_ROWS_MAX,
     QueueSlice,
     limit_rows,
@@ -73,6 +74,22 @@ def test_small_ranges_of_a_broker_are_one_task() -> None:
     assert len(partition) == 8
     large = new_slices({}, {QUEUE: MERGE_ROWS_MAX, MessageQueue("a", 1, "t"): 1})
     assert len(plan_partitions(large, PartitionLimits(), lambda queue: 100.0)) == 2
+
+
+def test_ranges_with_few_but_large_messages_are_tasks_of_their_own() -> None:
+    slices = new_slices({}, {MessageQueue("a", number, "t"): 10 for number in range(8)})
+
+    pairs = plan_partitions(slices, PartitionLimits(), lambda queue: MERGE_BYTES_MAX / 20)
+
+    assert [len(partition) for partition in pairs] == [2, 2, 2, 2]
+
+
+def test_a_thousand_small_queues_are_few_tasks() -> None:
+    slices = new_slices({}, {MessageQueue("a", number, "t"): 1_000 for number in range(1_000)})
+
+    partitions = plan_partitions(slices, PartitionLimits(), lambda queue: 200.0)
+
+    assert len(partitions) == 1_000 * 1_000 / MERGE_ROWS_MAX
 
 
 def test_a_start_behind_the_end_is_an_error() -> None:

@@ -6,6 +6,7 @@ from emberq.client.core.scanned import QueueHead
 from emberq.errors import DataLost
 from emberq.model.queue import MessageQueue
 from emberq.spark.options import TriggerLimits
+from emberq.spark.planning import QueueSlice
 from emberq.spark.stream_progress import StreamProgress
 
 A, B = MessageQueue("k", 0, "t"), MessageQueue("k", 1, "t")
@@ -19,7 +20,7 @@ def progress(*, fails_on_loss: bool = True, **limits: float) -> StreamProgress:
     return StreamProgress(TriggerLimits(**limits), fails_on_loss=fails_on_loss)  # type: ignore[arg-type] # by name
 
 
-def size(queue: MessageQueue) -> float:
+def size(each: QueueSlice) -> float:
     return 100.0
 
 

@@ -18,6 +18,14 @@ from emberq.spark.planning import QueueSlice
 OFFSET_COLUMN = "queueOffset"
 TIME_COLUMN = "storeTimestamp"
 _HOUR_US = 3_600_000_000
+# Batches are gathered into row groups of about so many bytes in memory.
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+# Columns whose values hardly ever repeat: building dictionaries of them would be work for nothing.
+_UNIQUE_COLUMNS = frozenset(
+    {OFFSET_COLUMN, "body", "msgId", "uniqKey", "bodyCrc", "commitLogOffset"}
+)
+# Columns that no reader looks for by range: their least and greatest values help nobody.
+_UNORDERED_COLUMNS = frozenset({"body", "properties", "msgId", "uniqKey", "bodyCrc"})
 
 
 def write_range(
@@ -64,7 +72,7 @@ class _RangeWriter:
             self._parts += 1
             schema = _stored_schema(batch.schema, self._layout)
             file = self._open[place] = _OpenFile(
-                self._folder, name, partition, schema, self._layout.compression
+                self._folder, name, partition, schema, self._layout
             )
         file.add(batch)
         if file.size_bytes >= self._layout.file_size_bytes:
@@ -91,7 +99,7 @@ class _OpenFile:
         name: str,
         partition: dict[str, str],
         schema: pa.Schema,
-        compression: str,
+        layout: ArchiveLayout,
     ) -> None:
         self._folder = folder
         self._name = name
@@ -104,13 +112,23 @@ class _OpenFile:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._draft = str(target.with_name(f".{target.name}.{uuid.uuid4().hex}"))
         self._sink = folder.filesystem.open_output_stream(self._draft)
-        self._writer = pq.ParquetWriter(self._sink, schema, compression=compression)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=layout.compression,
+            use_dictionary=_leaves(schema, _UNIQUE_COLUMNS),
+            write_statistics=_leaves(schema, _UNORDERED_COLUMNS),
+        )
+        self._group_bytes_max = min(ROW_GROUP_BYTES, layout.file_size_bytes)
+        self._group: list[pa.RecordBatch] = []
+        self._group_bytes = 0
         self._rows = 0
         self._first: int | None = None
         self._last = -1
 
     @property
     def size_bytes(self) -> int:
+        """Of what is written; the group that is being gathered is not in it."""
         return int(self._sink.tell())
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -118,9 +136,19 @@ class _OpenFile:
         self._first = offsets["min"] if self._first is None else min(self._first, offsets["min"])
         self._last = max(self._last, offsets["max"])
         self._rows += batch.num_rows
-        self._writer.write_batch(_conform(batch, self._schema, self._partition))
+        self._group.append(_conform(batch, self._schema, self._partition))
+        self._group_bytes += batch.nbytes
+        if self._group_bytes >= self._group_bytes_max:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._group:
+            rows = pa.Table.from_batches(self._group)
+            self._writer.write_table(rows, row_group_size=rows.num_rows)
+            self._group, self._group_bytes = [], 0
 
     def finish(self, queue: MessageQueue) -> DataFile:
+        self._write_group()
         self._writer.close()
         size_bytes = self.size_bytes
         self._sink.close()
@@ -155,6 +183,19 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema, partition: dict[str, str]
         for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _leaves(schema: pa.Schema, left_out: frozenset[str]) -> list[str]:
+    """The columns of a file without some, as Parquet calls them."""
+    leaves: list[str] = []
+    for field in schema:
+        if field.name in left_out:
+            continue
+        if pa.types.is_map(field.type):
+            leaves += [f"{field.name}.key_value.{each}" for each in ("key", "value")]
+        else:
+            leaves.append(field.name)
+    return leaves
 
 
 def _stored_schema(rows: pa.Schema, layout: ArchiveLayout) -> pa.Schema:

@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from emberq.spark import columns as names
+from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -34,6 +37,12 @@ class BytesAt:
             return np.zeros(len(positions), np.int64)
         windows = np.ndarray((count,), item, self._content, strides=(1,))
         return windows[positions].astype(np.int64)
+
+    def number_column(self, layout: str, positions: Ints, kind: Any) -> Any:
+        return pa.array(self.numbers(layout, positions), kind, safe=False)
+
+    def time_column(self, positions: Ints) -> Any:
+        return time_array(self.numbers(">i8", positions))
 
     def words(self, positions: Ints) -> "npt.NDArray[np.uint64]":
         """Eight bytes at each position as a little-endian number."""
@@ -83,6 +92,14 @@ def is_text(content: Any, starts: Ints) -> bool:
     array = np.frombuffer(whole, np.uint8)
     inside = starts[starts < len(array)]
     return not bool(((array[inside] & 0xC0) == 0x80).any())
+
+
+def time_array(times_ms: Ints) -> Any:
+    """Null where a number is no time."""
+    is_none = (times_ms < 0) | (times_ms > TIME_MAX_MS)
+    times = np.where(is_none, 0, times_ms) * 1000
+    array = pa.array(times, mask=is_none) if is_none.any() else pa.array(times)
+    return array.view(ARROW_TYPES[names.TIMESTAMP])
 
 
 def scattered(found: Any, rows: Ints, count: int) -> Any:

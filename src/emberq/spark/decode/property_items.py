@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from emberq.spark.decode.bytes_at import Bools, BytesAt, Ints, is_text, values_of
+from emberq.spark.decode.bytes_at import Bools, BytesAt, Ints, is_text, scattered, values_of
 
 _NAME_END, _VALUE_END = 1, 2
 _PAD = bytes(8)  # behind the last name there must be a whole word to read
@@ -43,8 +43,8 @@ class PropertyItems(NamedTuple):
         values = self.content.slices(pa.string(), self.name_ends + 1, self.value_ends)
         return pa.MapArray.from_arrays(pa.array(self.first_items.astype(np.int32)), names, values)
 
-    def find(self, name: str) -> tuple[Ints, Any]:
-        """Rows that have a property, and its values there; names have up to 16 bytes."""
+    def column(self, name: str) -> Any:
+        """The values of a property, null in rows without it; names have up to 16 bytes."""
         wanted = name.encode()
         word = np.uint64(int.from_bytes(wanted[:8], "little"))
         items = np.flatnonzero((self.name_words == word) & (self.name_sizes == len(wanted)))
@@ -52,9 +52,8 @@ class PropertyItems(NamedTuple):
             last = np.uint64(int.from_bytes(wanted[-8:], "little"))
             items = items[self.content.words(self.name_ends[items] - 8) == last]
         rows = np.searchsorted(self.first_items, items, "right") - 1
-        return rows, self.content.slices(
-            pa.string(), self.name_ends[items] + 1, self.value_ends[items]
-        )
+        values = self.content.slices(pa.string(), self.name_ends[items] + 1, self.value_ends[items])
+        return scattered(values, rows, len(self.first_items) - 1)
 
 
 def split_properties(texts: Any, *, is_checked: bool = False) -> PropertyItems | None:

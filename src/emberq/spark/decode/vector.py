@@ -1,5 +1,8 @@
 """Whole columns at once with numpy and Arrow; equal to the reference, row for row.
 
+Where records and properties lie is found by numpy (`decode_vector`) or by compiled loops
+(`decode_compiled`); the columns are the same.
+
 Rows that are irregular (compressed bodies, odd properties) are made by the reference and put in
 their places. Bytes that are not plainly records, and batches inside a record, are left to it
 entirely: it either knows them or says what is wrong.
@@ -21,7 +24,13 @@ from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import COMPRESSED
 from emberq.spark import columns as names
 from emberq.spark.columns import Column
-from emberq.spark.decode.bytes_at import Bools, Ints, is_text, scattered, values_of
+from emberq.spark.decode.bytes_at import Bools, Ints, is_text, time_array, values_of
+from emberq.spark.decode.compiled_at import (
+    CompiledBytes,
+    CompiledItems,
+    compiled_loops,
+    find_compiled_frames,
+)
 from emberq.spark.decode.frames import BORN_TIME_POSITION, Frames, find_frames
 from emberq.spark.decode.property_items import PropertyItems, irregular_rows, split_properties
 from emberq.spark.decode.scalar import Row, build, decode_scalar, host_text
@@ -37,11 +46,23 @@ _HEAD_NUMBERS = {
     "commitLogOffset": (">i8", 28),
     "queueOffset": (">i8", 20),
 }
+_LOOPS = compiled_loops()
+HAS_COMPILED = _LOOPS is not None
 
 
 def decode_vector(content: bytes, shape: RowShape) -> Any:
     """One batch of all rows of the shape's range. Raises RecordError."""
-    frames = find_frames(content)
+    return _decode_found(find_frames(content), content, shape)
+
+
+def decode_compiled(content: bytes, shape: RowShape) -> Any:
+    """The same by compiled loops, or by numpy where there are none."""
+    if _LOOPS is None:
+        return decode_vector(content, shape)
+    return _decode_found(find_compiled_frames(content, _LOOPS), content, shape)
+
+
+def _decode_found(frames: Frames | None, content: bytes, shape: RowShape) -> Any:
     if frames is None or _has_batches(frames):
         return decode_scalar(content, shape)
     return decode_frames(frames, shape)
@@ -68,21 +89,34 @@ def _decode(frames: Frames, shape: RowShape) -> Any:
         is_irregular |= (frames.system_flags & COMPRESSED) != 0
     if not shape.wants("properties", *_FROM_ITEMS):
         return _with_lane(frames, shape, is_irregular, None)
-    texts = _texts(frames)
     if not (shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns):
+        texts = _texts(frames)
         if not is_text(*_content_and_starts(texts)):
             is_irregular |= irregular_rows(texts)
         return _with_lane(frames, shape, is_irregular, None)
+    items, are_odd = _items(frames)
+    return _with_lane(frames, shape, is_irregular | are_odd, items)
+
+
+def _items(frames: Frames) -> tuple[PropertyItems | CompiledItems | None, Bools]:
+    """The properties, and which rows are irregular; None: some are, ask again without those."""
+    if isinstance(frames.content, CompiledBytes):
+        return frames.content.items(frames.properties_at, frames.ends)
+    are_odd = np.zeros(len(frames), np.bool_)
+    texts = _texts(frames)
     items = split_properties(texts)
     if items is None:  # some row is irregular, or only looked so: names may share a bucket
-        is_irregular |= irregular_rows(texts)
-        if not is_irregular.any():
+        are_odd = irregular_rows(texts)
+        if not are_odd.any():
             items = split_properties(texts, is_checked=True)
-    return _with_lane(frames, shape, is_irregular, items)
+    return items, are_odd
 
 
 def _with_lane(
-    frames: Frames, shape: RowShape, is_irregular: Bools, items: PropertyItems | None
+    frames: Frames,
+    shape: RowShape,
+    is_irregular: Bools,
+    items: PropertyItems | CompiledItems | None,
 ) -> Any:
     """Regular rows in columns, the others one by one, and all in their order."""
     if not is_irregular.any():
@@ -93,7 +127,10 @@ def _with_lane(
     if len(regular) == 0:
         return lane
     kept = frames.only(regular)
-    items = split_properties(_texts(kept), is_checked=True)
+    if isinstance(kept.content, CompiledBytes):
+        items = kept.content.items(kept.properties_at, kept.ends)[0]
+    else:
+        items = split_properties(_texts(kept), is_checked=True)
     columns = _Columns(kept, shape, items).batch()
     order = np.empty(len(frames), np.int64)
     order[regular] = np.arange(len(regular))
@@ -105,7 +142,9 @@ def _with_lane(
 class _Columns:
     """The columns of regular rows."""
 
-    def __init__(self, frames: Frames, shape: RowShape, items: PropertyItems | None) -> None:
+    def __init__(
+        self, frames: Frames, shape: RowShape, items: PropertyItems | CompiledItems | None
+    ) -> None:
         self._frames = frames
         self._shape = shape
         self._items = items
@@ -119,7 +158,8 @@ class _Columns:
         kind = ARROW_TYPES[column.type]
         number = _HEAD_NUMBERS.get(column.name)
         if number is not None:
-            return pa.array(self._frames.head(*number), kind, safe=False)
+            layout, position = number
+            return self._frames.content.number_column(layout, self._frames.starts + position, kind)
         return _MAKERS[column.name](self, column)
 
     def constant(self, text: str) -> Any:
@@ -142,34 +182,35 @@ class _Columns:
     def value_of(self, name: str) -> Any:
         found = self._found.get(name)
         if found is None:
-            rows, values = self._some_items.find(name)
-            found = self._found[name] = scattered(values, rows, len(self._frames))
+            found = self._found[name] = self._some_items.column(name)
         return found
 
     @property
-    def _some_items(self) -> PropertyItems:
+    def _some_items(self) -> PropertyItems | CompiledItems:
         assert self._items is not None
         return self._items
 
-    def number_after(self, kind: str, positions: Ints) -> Any:
-        return self._frames.content.numbers(kind, positions)
-
     def reconsume_times(self) -> Any:
-        return pa.array(self.number_after(">i4", self._frames.body_at - 16), pa.int32(), safe=False)
+        frames = self._frames
+        return frames.content.number_column(">i4", frames.body_at - 16, pa.int32())
 
     def prepared_offset(self) -> Any:
-        return pa.array(self.number_after(">i8", self._frames.body_at - 12))
+        frames = self._frames
+        return frames.content.number_column(">i8", frames.body_at - 12, pa.int64())
 
     def born_time(self) -> Any:
-        return _times(self._frames.head(">i8", BORN_TIME_POSITION))
+        frames = self._frames
+        return frames.content.time_column(frames.starts + BORN_TIME_POSITION)
 
     def store_time(self) -> Any:
-        return _times(self.number_after(">i8", self._frames.store_time_at))
+        return self._frames.content.time_column(self._frames.store_time_at)
 
     def delivery_time(self) -> Any:
         texts = self.value_of(property_names.TIMER_DELIVER_MS).to_pylist()
         times = [int(text) if text and text.isascii() and text.isdigit() else -1 for text in texts]
-        return _times(np.array([time if time <= TIME_MAX_MS else -1 for time in times], np.int64))
+        return time_array(
+            np.array([time if time <= TIME_MAX_MS else -1 for time in times], np.int64)
+        )
 
     def hosts(self, starts: Ints, ends: Ints) -> Any:
         """Few peers send many messages: each address is written once."""
@@ -239,13 +280,6 @@ def _has_batches(frames: Frames) -> bool:
 def _content_and_starts(array: Any) -> tuple[Any, Ints]:
     content, offsets = values_of(array)
     return content, offsets[:-1]
-
-
-def _times(times_ms: Ints) -> Any:
-    is_none = (times_ms < 0) | (times_ms > TIME_MAX_MS)
-    times = np.where(is_none, 0, times_ms) * 1000
-    array = pa.array(times, mask=is_none) if is_none.any() else pa.array(times)
-    return array.view(ARROW_TYPES[names.TIMESTAMP])
 
 
 def _text_or_none(body: bytes) -> str | None:

@@ -70,6 +70,35 @@ def test_the_same_range_read_again_leaves_the_same_files(tmp_path: Path) -> None
     assert files_below(tmp_path) == [first[0].path]
 
 
+def test_small_batches_are_gathered_into_one_row_group(tmp_path: Path) -> None:
+    batches = [batch(range(n, n + 10), [0] * 10) for n in range(100, 150, 10)]
+
+    (written,) = write_range(batches, SLICE, layout(tmp_path))
+
+    found = pq.ParquetFile(tmp_path / written.path)
+    assert [found.metadata.row_group(n).num_rows for n in range(found.num_row_groups)] == [50]
+
+
+def test_dictionaries_and_statistics_are_made_where_they_help(tmp_path: Path) -> None:
+    rows = batch(range(100, 110), [0] * 10)
+    properties = pa.array([[("region", "eu")]] * 10, pa.map_(pa.string(), pa.string()))
+
+    (written,) = write_range(
+        [rows.append_column("properties", properties)], SLICE, layout(tmp_path)
+    )
+
+    group = pq.ParquetFile(tmp_path / written.path).metadata.row_group(0)
+    columns = [group.column(n) for n in range(group.num_columns)]
+    with_dictionary = {each.path_in_schema for each in columns if each.has_dictionary_page}
+    assert with_dictionary == {
+        "storeTimestamp",
+        "properties.key_value.key",
+        "properties.key_value.value",
+    }
+    with_statistics = {each.path_in_schema for each in columns if each.is_stats_set}
+    assert with_statistics == {"queueOffset", "storeTimestamp"}
+
+
 def test_large_ranges_become_several_files(tmp_path: Path) -> None:
     batches = [batch(range(n, n + 10), [0] * 10) for n in range(100, 150, 10)]
 

@@ -1,0 +1,76 @@
+"""What became of a batch that is written as half messages. Pure.
+
+Decisions about a batch stand in one queue, so they have an order, and the first one that holds
+counts for everybody: drivers, drivers that were taken for dead, and whoever a broker asks. The
+messages are described in docs/formats/sink-ledger.md.
+"""
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+from msgspec import Struct, field
+
+from emberq.errors import RecordError
+
+
+class CommitDecision(Struct, frozen=True, kw_only=True, tag="commit", tag_field="kind"):
+    """These writes are the batch; where their half messages are stands in `parts` messages."""
+
+    id: str
+    writes: tuple[str, ...]
+    parts: int
+
+
+class AbortDecision(Struct, frozen=True, kw_only=True, tag="abort", tag_field="kind"):
+    """These writes will never be committed."""
+
+    id: str
+    writes: tuple[str, ...]
+
+
+Decision = CommitDecision | AbortDecision
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """`commit` is None as long as nothing is committed."""
+
+    commit: CommitDecision | None = None
+    aborted: frozenset[str] = field(default_factory=frozenset)
+
+    def is_committed(self, write: str) -> bool:
+        return self.commit is not None and write in self.commit.writes
+
+    def is_dropped(self, write: str) -> bool:
+        """Whether it can never be committed any more."""
+        is_other = self.commit is not None and write not in self.commit.writes
+        return is_other or write in self.aborted
+
+
+def outcome(decisions: Iterable[Decision]) -> Outcome:
+    """What decisions come to, in the order of their queue: the first commit of which no write was
+    aborted before it counts; nothing that comes later changes that."""
+    aborted: set[str] = set()
+    for decision in decisions:
+        if isinstance(decision, AbortDecision):
+            aborted.update(decision.writes)
+        elif aborted.isdisjoint(decision.writes):
+            return Outcome(commit=decision, aborted=frozenset(aborted))
+    return Outcome(aborted=frozenset(aborted))
+
+
+def is_decided(decisions: Collection[Decision], decision_id: str) -> bool:
+    """Whether a decision, and so all before it, are among these."""
+    return any(decision.id == decision_id for decision in decisions)
+
+
+def encode_decision(decision: Decision) -> bytes:
+    return msgspec.json.encode(decision)
+
+
+def decode_decision(body: bytes) -> Decision:
+    """Raises RecordError."""
+    try:
+        decision: Decision = msgspec.json.decode(body, type=Decision)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"no decision about a batch: {error}") from None
+    return decision

@@ -1,0 +1,194 @@
+"""The rows of one task on their way: the next ones are made ready while these are sent."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from emberq.client.aio.producer import Producer
+from emberq.client.aio.transactions import Check
+from emberq.client.core.message import Message
+from emberq.errors import BrokerNotFound, RemotingError, SendFailed, TopicNotFound
+from emberq.model.queue import MessageQueue
+from emberq.spark.encoded_placing import placed_rows
+from emberq.spark.encoded_rows import EncodedRows, RowEncoder
+from emberq.spark.links import Link, looked_up_anew, retried
+from emberq.spark.outgoing_rows import RowMessages, placed
+from emberq.spark.sink_options import SinkOptions
+
+T = TypeVar("T")
+ByQueue = Mapping[MessageQueue, list[Message]]
+
+_producers: dict[tuple[int, str], Producer] = {}  # by link and group
+
+
+class Task(Struct, frozen=True):
+    """What a task of Spark writes: a part of one batch of one writer."""
+
+    writer: str
+    batch: int
+    partition: int
+
+    @property
+    def batch_key(self) -> str:
+        return f"{self.writer}-{self.batch}"
+
+    @property
+    def id_prefix(self) -> str:
+        """The same in every attempt."""
+        return f"{self.batch_key}-{self.partition}"
+
+    @property
+    def first_queue(self) -> int:
+        """Where rows begin that may go anywhere: each batch of few rows at another queue."""
+        return zlib.crc32(self.writer.encode()) + self.batch + self.partition
+
+
+class Encoded(Struct, frozen=True):
+    """The way of rows that need no messages: who encodes them, and who sends those of a queue, a
+    column of elements, in their order."""
+
+    encoder: RowEncoder
+    send: Callable[[MessageQueue, Any], Coroutine[Any, Any, None]]
+
+
+class RowSending:
+    """Of one task: which way its rows go, and where to."""
+
+    def __init__(
+        self,
+        rows: RowMessages,
+        link: Link,
+        producer: Producer,
+        task: Task,
+        options: SinkOptions,
+        send: Callable[[ByQueue], Awaitable[None]],
+        *,
+        by_id: bool = False,
+        encoded: Encoded | None = None,
+    ) -> None:
+        """Rows that `encoded` takes go its way, others with `send`."""
+        self._rows = rows
+        self._link = link
+        self._producer = producer
+        self._task = task
+        self._options = options
+        self._send = send
+        self._by_id = by_id
+        self._encoded = encoded
+
+    def run(self, batches: Iterator[Any]) -> int:
+        """Send all rows; returns how many.
+
+        Raises:
+            BrokerNotFound: a broker that the options name is away, and stays so.
+            MessageRefused, SendFailed, BrokerError
+        """
+        on_the_way: Future[None] | None = None
+        for number, batch in enumerate(batches):
+            work = self._ready(batch, self._task.first_queue + number)
+            try:
+                if on_the_way is not None:
+                    on_the_way.result()
+            except BaseException:
+                work.close()
+                raise
+            on_the_way = self._link.submit(work)
+        if on_the_way is not None:
+            on_the_way.result()
+        return self._rows.count
+
+    def _ready(self, batch: Any, first_queue: int) -> Coroutine[Any, Any, None]:
+        """What is left to do when all before it is sent."""
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        if self._encoded is not None:
+            found = self._encoded.encoder.encode(columns, batch.num_rows)
+            if found is not None:
+                return self._send_encoded(self._encoded, found, first_queue)
+        lists = {name: column.to_pylist() for name, column in columns.items()}
+        messages = list(self._rows.messages(lists, batch.num_rows))
+        queue_ids = lists.get("queueId", [None] * batch.num_rows)
+        return self._send_messages(messages, queue_ids, first_queue)
+
+    async def _send_messages(
+        self, messages: Sequence[Message], queue_ids: Sequence[int | None], first_queue: int
+    ) -> None:
+        topics = dict.fromkeys(message.topic for message in messages)
+        queues = {topic: await self._queues(topic) for topic in topics}
+        await self._send(placed(messages, queue_ids, queues, first_queue, by_id=self._by_id))
+
+    async def _send_encoded(
+        self, encoded: Encoded, by_topic: Sequence[EncodedRows], first_queue: int
+    ) -> None:
+        for rows in by_topic:
+            by_queue = placed_rows(rows, await self._queues(rows.topic), first_queue)
+            await side_by_side(encoded.send(queue, own) for queue, own in by_queue.items())
+
+    async def _queues(self, topic: str) -> list[MessageQueue]:
+        async def found() -> list[MessageQueue]:
+            try:
+                queues = await self._producer.queues(topic)
+            except TopicNotFound:
+                await self._link.check_present()
+                raise
+            return of_brokers(queues, self._options.brokers, topic)
+
+        return await sent_again(found, self._producer, topic, self._options)
+
+
+def of_brokers(
+    queues: list[MessageQueue], brokers: Sequence[str], topic: str
+) -> list[MessageQueue]:
+    """Queues of these brokers, or all if none is named. Raises BrokerNotFound: one is away."""
+    if not brokers:
+        return queues
+    away = sorted(set(brokers) - {queue.broker_name for queue in queues})
+    if away:
+        raise BrokerNotFound(f"{', '.join(away)} cannot take messages of {topic} at the moment")
+    return [queue for queue in queues if queue.broker_name in brokers]
+
+
+async def sent_again(
+    work: Callable[[], Awaitable[T]], producer: Producer, topic: str, options: SinkOptions
+) -> T:
+    """Do what may be done again until a broker that is away for a moment is back, wherever."""
+
+    async def attempt() -> T:
+        try:
+            return await work()
+        except (RemotingError, BrokerNotFound, SendFailed):
+            await looked_up_anew(producer.client, topic)
+            raise
+
+    return await retried(attempt, options.retries, options.broker_wait_s)
+
+
+async def side_by_side(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all; the first failure ends the others and is raised itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def producer_of(
+    link: Link, options: SinkOptions, group: str, check: Check | None = None
+) -> Producer:
+    """The producer of a group in this process; `check` is the first one's."""
+    key = (id(link), group)
+    producer = _producers.get(key)
+    if producer is None:
+        producer = _producers[key] = Producer(
+            group,
+            client=link.client,
+            send_timeout=options.timeout_s,
+            retries=options.retries,
+            check=check,
+        )
+        await producer.start()
+    return producer

@@ -1,0 +1,360 @@
+"""All of a batch or nothing: tasks stage half messages, the driver's commit makes them visible.
+
+The commit counts from the moment in which it stands in the ledger. Whoever comes later, the same
+driver, another one that repeats the batch, or a process that a broker asks, carries it out to its
+end and changes nothing about it. docs/decisions/0022-sink-deliveries.md.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from emberq.client.aio.producer import Producer
+from emberq.client.core.message import Message
+from emberq.client.core.received import ReceivedMessage, received_messages
+from emberq.errors import (
+    ClientError,
+    EmberqError,
+    RemotingError,
+    SendFailed,
+    SystemBusy,
+)
+from emberq.model.queue import MessageQueue
+from emberq.protocol.headers.queries import ViewMessageById
+from emberq.protocol.headers.transactions import EndTransaction
+from emberq.record.message_id import parse_offset_id
+from emberq.record.system_flag import TransactionType
+from emberq.spark.batch_ledger import CommitDecision, Outcome
+from emberq.spark.ledger_topic import LedgerTopic
+from emberq.spark.links import (
+    Link,
+    link_to,
+    retried,
+)
+from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages
+from emberq.spark.row_sending import (
+    ByQueue,
+    RowSending,
+    Task,
+    producer_of,
+    sent_again,
+    side_by_side,
+)
+from emberq.spark.sink_options import SinkOptions
+from emberq.spark.staged_halves import Halves, QueueHalves, Staged, parts_of
+
+log = logging.getLogger(__name__)
+
+GROUP_SUFFIX = "-transactions"
+IN_FLIGHT_MAX = 64
+BUSY_PAUSE_S = 0.1
+# As long as somebody may be carrying a commit out, brokers that ask are told to ask again: two
+# that end the same half message at once would have official brokers deliver it twice.
+LEASE_S = 120.0
+# Brokers ask about every half message: a batch that is open is looked up once in this time.
+OPEN_FOR_S = 0.5
+OPEN_BATCHES_MAX = 1000
+# A write that nobody has committed or aborted after this time has lost its driver.
+ABANDONED_AFTER_S = 3600.0
+
+_deliveries: dict[tuple[int, SinkOptions], "_Batches"] = {}  # by link and options
+
+
+class TransactionalDelivery:
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, batches: Iterator[Any], task: Task) -> Staged:
+        """Stage rows out of sight. Raises MessageRefused, SendFailed, BrokerError."""
+        options = self._options
+        link, known = self._batches()
+        staged = Staged(batch_key=task.batch_key)
+        is_new = task.batch == 0
+        found = link.wait(known.outcome(task.batch_key, is_new=is_new))
+        if found.commit is not None:
+            log.info("batch_is_committed batch=%s partition=%d", task.batch_key, task.partition)
+            return staged
+        rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None)
+
+        async def send(by_queue: ByQueue) -> None:
+            await known.stage(by_queue, staged)
+
+        try:
+            RowSending(rows, link, known.producer, task, options, send).run(batches)
+        except BaseException:
+            # Nobody will ever commit these writes: their ids stay here.
+            link.run(lambda: known.roll_back(staged.halves), 0)
+            raise
+        return staged
+
+    def commit(self, results: Sequence[Staged]) -> None:
+        """Make the batch visible, once, whoever began it. Raises ClientError, RemotingError."""
+        if results:
+            link, known = self._batches()
+            link.wait(known.commit(results))
+
+    def abort(self, results: Sequence[Staged]) -> None:
+        """Drop what was staged, unless it is committed: Spark also calls this when the commit
+        failed, on its way or behind it."""
+        if results:
+            link, known = self._batches()
+            link.wait(known.abort(results))
+
+    def _batches(self) -> tuple[Link, "_Batches"]:
+        link = link_to(self._options.connection)
+        return link, link.run(lambda: _batches_of(link, self._options), self._options.retries)
+
+
+async def _batches_of(link: Link, options: SinkOptions) -> "_Batches":
+    key = (id(link), replace(options, sink_id=None))  # names of batches are no end
+    known = _deliveries.get(key)
+    if known is None:
+        group = options.producer_group + GROUP_SUFFIX
+        known = _Batches(options)
+        known.producer = await producer_of(link, options, group, known.check)
+        known.ledger = LedgerTopic(known.producer, options)
+        _deliveries[key] = known
+    return known
+
+
+class _Batches:
+    """Batches of this process; lives on the link's loop."""
+
+    producer: Producer
+    ledger: LedgerTopic
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._open: dict[str, float] = {}  # batch → until when brokers are told to ask again
+
+    async def outcome(self, batch_key: str, *, is_new: bool) -> Outcome:
+        options = self._options
+        await retried(
+            lambda: self.ledger.ready(is_new_writer=is_new), options.retries, options.broker_wait_s
+        )
+        return await self.ledger.outcome(batch_key)
+
+    # Tasks
+
+    async def stage(self, by_queue: ByQueue, staged: Staged) -> None:
+        """Store messages out of sight. After a failure all of them are stored again: what nobody
+        knows of belongs to a write that is never committed."""
+
+        async def attempt() -> None:
+            write, halves = uuid.uuid4().hex, Halves()
+            try:
+                await self._stage(by_queue, f"{staged.batch_key}/{write}", halves)
+            except EmberqError:
+                await self.roll_back(halves)
+                raise
+            staged.add(write, halves)
+
+        if by_queue:
+            topic = next(iter(by_queue)).topic
+            await sent_again(attempt, self.producer, topic, self._options)
+
+    async def _stage(self, by_queue: ByQueue, mark: str, halves: Halves) -> None:
+        """Side by side; note where they are, in their order."""
+        turns = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+        async def stage(queue: MessageQueue, message: Message) -> tuple[int, int]:
+            properties = {**message.properties, WRITE_PROPERTY: mark}
+            async with turns:
+                return await self._stage_one(queue, replace(message, properties=properties))
+
+        for queue, own in by_queue.items():
+            places = await side_by_side(stage(queue, message) for message in own)
+            own_halves = halves.setdefault(queue, QueueHalves())
+            for log_offset, half_offset in places:
+                own_halves.add(log_offset, half_offset)
+
+    async def roll_back(self, halves: Halves) -> None:
+        """As far as that can be done now: brokers ask about the others."""
+        try:
+            await self.end_all(halves, is_commit=False)
+        except EmberqError as error:
+            log.warning("halves_left_open reason=%s", error)
+
+    async def _stage_one(self, queue: MessageQueue, message: Message) -> tuple[int, int]:
+        """Only a broker that says "busy" is asked again: a half message that is stored without an
+        answer would stand beside the second one."""
+        sender = self.producer.halves
+        for attempt in range(self._options.retries + 1):
+            ready = sender.half(message)
+            try:
+                result = await sender.send_half(ready, message, queue, None, None)
+            except SystemBusy:
+                if attempt == self._options.retries:
+                    raise
+                await asyncio.sleep(BUSY_PAUSE_S * 2**attempt)
+                continue
+            if result.status != "SEND_OK":
+                raise SendFailed(f"{ready.message_id} was stored as {result.status}", ())
+            _, log_offset = parse_offset_id(result.offset_message_id)
+            return log_offset, result.queue_offset
+        raise AssertionError("unreachable")
+
+    # The driver
+
+    async def commit(self, staged: Sequence[Staged]) -> None:
+        batch_key = staged[0].batch_key
+        found = await self.outcome(batch_key, is_new=False)
+        if found.commit is not None:
+            await self._drop(staged, found)
+            await self._carry_out(batch_key, found.commit)
+            return
+        parts = list(parts_of(staged))
+        if not parts:
+            return  # no rows
+        decision_id = await self.ledger.commit(batch_key, _writes(staged), parts)
+        found = await self.ledger.outcome_after(batch_key, decision_id)
+        if found.commit is None:
+            raise ClientError(f"batch {batch_key} was given up before its commit")
+        if found.commit.id == decision_id:
+            await self._carry_out(batch_key, found.commit, parts)
+        else:  # another driver was first
+            await self._drop(staged, found)
+            await self._carry_out(batch_key, found.commit)
+
+    async def abort(self, staged: Sequence[Staged]) -> None:
+        batch_key = staged[0].batch_key
+        found = await self.outcome(batch_key, is_new=False)
+        if found.commit is None:
+            found = await self.ledger.outcome_after(
+                batch_key, await self.ledger.abort(batch_key, _writes(staged))
+            )
+        await self._drop(staged, found)
+
+    async def _drop(self, staged: Sequence[Staged], found: Outcome) -> None:
+        """Roll back writes that the outcome leaves out."""
+        for each in staged:
+            if any(map(found.is_dropped, each.writes)):
+                await self.end_all(each.halves, is_commit=False)
+
+    async def _carry_out(
+        self, batch_key: str, commit: CommitDecision, parts: Sequence[Halves] = ()
+    ) -> None:
+        """Make a committed batch visible. With `parts` at hand nobody has begun with it; else some
+        of it may be visible already, and each half message is looked at before it is ended."""
+        done = 0 if parts else (await self.ledger.progress(batch_key, commit)).parts_done
+        for number in range(done, commit.parts):
+            if parts:
+                part = parts[number]
+            else:
+                part = await self.ledger.part(batch_key, commit, number)
+            lease = asyncio.create_task(self._keep_lease(batch_key, commit, number))
+            try:
+                await self._commit_part(part, is_begun=not parts)
+            finally:
+                lease.cancel()
+            await self.ledger.note_done(batch_key, commit, number + 1)
+
+    async def _keep_lease(self, batch_key: str, commit: CommitDecision, done: int) -> None:
+        while True:
+            await asyncio.sleep(LEASE_S / 4)
+            await self.ledger.note_done(batch_key, commit, done)
+
+    async def _commit_part(self, part: Halves, *, is_begun: bool) -> None:
+        """After a failure nobody knows which ends arrived."""
+
+        async def attempt() -> None:
+            nonlocal is_begun
+            was_begun, is_begun = is_begun, True
+            await self.end_all(part, is_commit=True, is_begun=was_begun)
+
+        topic = next(iter(part)).topic
+        await sent_again(attempt, self.producer, topic, self._options)
+
+    # Ends
+
+    async def end_all(self, halves: Halves, *, is_commit: bool, is_begun: bool = False) -> None:
+        """Those of one queue one after the other, which is their order in it; queues side by side,
+        a few at a time."""
+        turns = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+        async def end(queue: MessageQueue, own: QueueHalves) -> None:
+            async with turns:
+                for log_offset, half_offset in zip(own.log_offsets, own.half_offsets, strict=True):
+                    is_visible = is_begun and await self._is_visible(queue, log_offset)
+                    await self._end(queue, log_offset, half_offset, is_commit and not is_visible)
+
+        await side_by_side(end(queue, own) for queue, own in halves.items())
+
+    async def _end(
+        self, queue: MessageQueue, log_offset: int, half_offset: int, is_commit: bool
+    ) -> None:
+        """Unlike producers, wait for the answer. It is sent as an answer to a check: brokers take
+        that at any time."""
+        client = self.producer.client
+        kind = TransactionType.COMMIT if is_commit else TransactionType.ROLLBACK
+        header = EndTransaction(
+            producer_group=client.wrap(self.producer.group),
+            half_queue_offset=half_offset,
+            commit_log_offset=log_offset,
+            commit_or_rollback=kind,
+            is_from_check=True,
+            message_id=str(log_offset),
+            topic=client.wrap(queue.topic),
+            target_broker_name=queue.broker_name,
+        )
+        await client.call_broker(queue.broker_name, header, timeout_s=self._options.timeout_s)
+
+    async def _is_visible(self, queue: MessageQueue, log_offset: int) -> bool:
+        """Whether a half message was ended before: its message is in its topic then."""
+        client = self.producer.client
+        answer = await client.call_broker(
+            queue.broker_name, ViewMessageById(commit_log_offset=log_offset)
+        )
+        [half, *_] = received_messages(answer.body, queue)
+        return await self._has(queue, half.message_id)
+
+    async def _has(self, queue: MessageQueue, message_id: str) -> bool:
+        """A half message ends on its own broker: that one is asked, whatever the route says."""
+        found = await self.producer.query_messages(
+            queue.topic, message_id, is_complete=True, broker_name=queue.broker_name or None
+        )
+        return any(message.message_id == message_id for message in found)
+
+    # Brokers that ask
+
+    async def check(self, half: ReceivedMessage) -> bool | None:
+        """What becomes of a half message; None: nobody knows yet."""
+        batch_key, _, write = half.properties.get(WRITE_PROPERTY, "").rpartition("/")
+        if not batch_key or time.monotonic() < self._open.get(batch_key, 0.0):
+            return None  # not one of a sink, or of a batch that was asked about just now
+        try:
+            known = await self._checked(half, batch_key, write)
+        except (RemotingError, ClientError, TimeoutError) as error:
+            log.warning("half_unchecked message=%s reason=%s", half.message_id, error)
+            known = None
+        if known is None:
+            if len(self._open) >= OPEN_BATCHES_MAX:
+                self._open.clear()
+            self._open[batch_key] = time.monotonic() + OPEN_FOR_S
+        return known
+
+    async def _checked(self, half: ReceivedMessage, batch_key: str, write: str) -> bool | None:
+        found = await self.outcome(batch_key, is_new=False)
+        age_s = time.time() - half.born_at_ms / 1000
+        if not (found.commit or found.is_dropped(write)) and age_s > ABANDONED_AFTER_S:
+            log.warning("write_abandoned batch=%s write=%s", batch_key, write)
+            decision_id = await self.ledger.abort(batch_key, [write])
+            found = await self.ledger.outcome_after(batch_key, decision_id)
+        if found.is_dropped(write):
+            return False
+        if found.commit is None:
+            return None
+        progress = await self.ledger.progress(batch_key, found.commit)
+        if time.time() - progress.worked_at_ms / 1000 < LEASE_S:
+            return None
+        # The driver is gone. What it has ended already must not be delivered again.
+        return not await self._has(half.queue, half.message_id)
+
+
+def _writes(staged: Sequence[Staged]) -> list[str]:
+    return [write for each in staged for write in each.writes]

@@ -1,0 +1,144 @@
+"""What decisions about a batch come to, and where its half messages are."""
+
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emberq.errors import RecordError
+from emberq.model.queue import MessageQueue
+from emberq.spark.batch_ledger import (
+    AbortDecision,
+    CommitDecision,
+    Decision,
+    decode_decision,
+    encode_decision,
+    outcome,
+)
+from emberq.spark.staged_halves import (
+    PART_HALVES_MAX,
+    Halves,
+    QueueHalves,
+    Staged,
+    decode_part,
+    encode_part,
+    parts_of,
+)
+
+WRITES = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)
+DECISIONS = st.lists(
+    st.one_of(
+        st.builds(CommitDecision, id=st.uuids().map(str), writes=WRITES, parts=st.integers(0, 9)),
+        st.builds(AbortDecision, id=st.uuids().map(str), writes=WRITES),
+    ),
+    max_size=8,
+)
+INT64 = st.integers(0, 2**62)
+
+
+def commit(*writes: str) -> CommitDecision:
+    return CommitDecision(id="-".join(writes), writes=writes, parts=1)
+
+
+def abort(*writes: str) -> AbortDecision:
+    return AbortDecision(id="x", writes=writes)
+
+
+@given(DECISIONS, DECISIONS)
+def test_a_commit_that_holds_holds_whatever_is_decided_later(
+    before: list[Decision], later: list[Decision]
+) -> None:
+    known = outcome(before)
+
+    after = outcome(before + later)
+
+    if known.commit is not None:
+        assert after == known
+
+
+@given(DECISIONS, st.sampled_from("abcde"))
+def test_a_write_is_never_both_committed_and_dropped_nor_comes_back(
+    decisions: list[Decision], write: str
+) -> None:
+    was_dropped = False
+    for count in range(len(decisions) + 1):
+        found = outcome(decisions[:count])
+        assert not (found.is_committed(write) and found.is_dropped(write))
+        assert not (was_dropped and found.is_committed(write))
+        was_dropped |= found.is_dropped(write)
+
+
+def test_the_first_of_two_drivers_counts() -> None:
+    found = outcome([commit("a", "b"), commit("c", "d")])
+
+    assert found.is_committed("a")
+    assert found.is_dropped("c")
+
+
+def test_an_abort_keeps_a_later_commit_of_its_writes_out_and_no_other() -> None:
+    found = outcome([abort("a"), commit("a", "b"), commit("c")])
+
+    assert found.commit == commit("c")
+    assert found.is_dropped("a")
+    assert found.is_dropped("b")
+
+
+@given(DECISIONS)
+def test_decisions_read_as_they_were_written(decisions: list[Decision]) -> None:
+    assert [decode_decision(encode_decision(each)) for each in decisions] == decisions
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"kind":"maybe"}', b"\xff"])
+def test_other_messages_are_no_decisions(body: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_decision(body)
+
+
+@given(
+    st.dictionaries(
+        st.builds(MessageQueue, st.text(max_size=5), st.integers(0, 99), st.text(max_size=5)),
+        st.lists(st.tuples(INT64, INT64), min_size=1, max_size=20),
+        max_size=4,
+    )
+)
+def test_a_part_reads_as_it_was_written(places: dict[MessageQueue, list[tuple[int, int]]]) -> None:
+    part = {queue: halves(*pairs) for queue, pairs in places.items()}
+
+    assert decode_part(encode_part(part)) == part
+
+
+@given(st.binary(max_size=40))
+def test_other_bytes_are_no_part(body: bytes) -> None:
+    with pytest.raises(RecordError):
+        decode_part(body)
+
+
+def test_a_large_batch_is_cut_into_parts_that_keep_each_queue_in_order() -> None:
+    one, two = MessageQueue("a", 0, "t"), MessageQueue("b", 1, "t")
+    count = PART_HALVES_MAX + 10
+    staged = [
+        Staged(batch_key="k", writes=["w"], halves={one: numbered(0, count), two: numbered(0, 5)}),
+        Staged(batch_key="k", writes=["v"], halves={one: numbered(count, count + 7)}),
+    ]
+
+    parts = list(parts_of(staged))
+
+    assert [sum(map(len, part.values())) for part in parts] == [PART_HALVES_MAX, 22]
+    assert joined(parts, one) == list(range(count + 7))
+    assert joined(parts, two) == list(range(5))
+
+
+def halves(*pairs: tuple[int, int]) -> QueueHalves:
+    found = QueueHalves()
+    for log_offset, half_offset in pairs:
+        found.add(log_offset, half_offset)
+    return found
+
+
+def numbered(begin: int, end: int) -> QueueHalves:
+    return QueueHalves(array("q", range(begin, end)), array("q", range(begin, end)))
+
+
+def joined(parts: list[Halves], queue: MessageQueue) -> list[int]:
+    return [offset for part in parts for offset in part.get(queue, QueueHalves()).log_offsets]

@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("EMBERQ_VENV", ".venv")  # another one: for other versions of Spark
 VENV_PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "requirements"
 COMPILED_SOURCES = sorted((ROOT / "src").glob("emberq/**/*.pyx"))
@@ -50,7 +50,7 @@ def is_usable() -> bool:
 def install_lock(lock: Path) -> None:
     # PySpark is a source archive: it is built with the pinned build layer, not with whatever
     # setuptools the index holds today.
-    isolation = ["--no-build-isolation"] if lock.stem == "spark" else []
+    isolation = ["--no-build-isolation"] if lock.stem.startswith("spark") else []
     pip("install", "--require-hashes", *isolation, "-r", str(lock))
 
 

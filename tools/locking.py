@@ -13,13 +13,20 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "server": ("pyproject.toml",),
     "spark": ("pyproject.toml", "--extra", "spark"),
     "lake": ("pyproject.toml", "--extra", "lake"),
+    "connect": ("pyproject.toml", "--extra", "connect"),
     "dev": ("pyproject.toml", "--extra", "dev"),
     "build": ("--group", "build"),
     "java": ("--group", "java"),
     "docs": ("--group", "docs"),
     "bench": ("--group", "bench"),
     "locking": ("--group", "locking"),
+    "spark-oldest": (
+        *("pyproject.toml", "--extra", "lake", "--extra", "connect"),
+        *("--group", "spark-oldest"),
+    ),
 }
+# Layers that have other versions of the same packages, so that no environment holds both.
+REPLACED = {"spark-oldest": ("spark", "lake", "connect")}
 
 
 def write_locks(*, upgrade: bool) -> None:
@@ -46,7 +53,8 @@ def compile_lock(layer: str, *, upgrade: bool) -> None:
 
 def layers_before(layer: str) -> list[str]:
     names = list(LAYERS)
-    return names[: names.index(layer)]
+    before = names[: names.index(layer)]
+    return [name for name in before if name not in REPLACED.get(layer, ())]
 
 
 def constrain_to(layer: str) -> tuple[str, str]:

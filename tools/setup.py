@@ -68,7 +68,7 @@ def plan(layers: Sequence[str]) -> list[Step]:
         Step("venv", f"making {VENV.name}", VENV_PYTHON, "made", make_venv),
         layer_step("build"),
         *(layer_step(layer) for layer in layers),
-        *([java_step()] if "spark" in layers else []),
+        *([java_step()] if any(layer.startswith("spark") for layer in layers) else []),
         project_step(),
     ]
 

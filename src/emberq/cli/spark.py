@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 import msgspec
@@ -18,7 +18,11 @@ from emberq.pipelines.catalogue import JOBS, job_class, read_job_file
 from emberq.pipelines.job import Job, Report, read_job
 from emberq.pipelines.titles import TITLES
 
+if TYPE_CHECKING:
+    from emberq.pipelines.submission import Submission
+
 ROWS_SHOWN_MAX = 40
+CLIENT, CLUSTER = "client", "cluster"
 _EXTRA = "jobs on Spark need more: pip install 'emberq[spark]'"
 
 
@@ -204,9 +208,14 @@ def sql_shell(
 
 
 @spark.command("submit")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--master", required=True, help="local[*], spark://host:port, yarn, k8s://…")
-@click.option("--deploy-mode", type=click.Choice(["client", "cluster"]), default="client")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--master",
+    metavar="MASTER",
+    help="local[*], local-cluster[…], spark://host:port, yarn, k8s://…, sc://host:port; "
+    "else the file's",
+)
+@click.option("--deploy-mode", type=click.Choice([CLIENT, CLUSTER]), default=CLIENT)
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="configuration of Spark")
 @click.option(
     "--env",
@@ -214,47 +223,98 @@ def sql_shell(
     type=click.Path(exists=True, path_type=Path),
     help="a packed Python environment (.tar.gz) for workers that lack numpy, pyarrow or msgspec",
 )
+@click.option(
+    "--package",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="where the package is written and kept  [default: a temporary file]",
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="instead of the file")
-@click.option("--print", "is_printed", is_flag=True, help="print the command, do not run it")
+@click.option("--dry-run", "is_dry", is_flag=True, help="print the command, do not run it")
 def submit(
     file: Path,
-    master: str,
+    master: str | None,
     deploy_mode: str,
     conf: tuple[str, ...],
     environment: Path | None,
+    package: Path | None,
     overrides: tuple[str, ...],
     *,
-    is_printed: bool,
+    is_dry: bool,
 ) -> None:
     """Run the job of a YAML file on a cluster, the package shipped along."""
     try:
         from emberq.pipelines.session import use_own_interpreters  # noqa: PLC0415 - an extra
-        from emberq.pipelines.submission import (  # noqa: PLC0415
-            build_zip,
-            submit_command,
-            submit_environment,
-        )
+        from emberq.pipelines.submission import PACKAGE_NAME, Submission  # noqa: PLC0415
+
+        job = read_job_file(file, _pairs(overrides))  # a mistake is told before anything starts
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
 
-    _pairs(overrides)  # a mistake is told before anything starts
+    settings = msgspec.structs.replace(
+        job.spark, master=master or job.spark.master, conf={**job.spark.conf, **_pairs(conf)}
+    )
+    job.spark = settings
     use_own_interpreters()
     with tempfile.TemporaryDirectory(prefix="emberq-submit-") as folder:
-        package = build_zip(Path(folder, "emberq.zip"))
-        command = submit_command(
-            file,
-            package,
-            master=master,
+        submission = Submission(
+            job_file=file.resolve(),
+            package=(package or Path(folder, PACKAGE_NAME)).resolve(),
+            spark=settings,
             deploy_mode=deploy_mode,
-            conf=_pairs(conf),
-            environment=environment,
-            arguments=overrides,
+            environment=None if environment is None else environment.resolve(),
+            overrides=overrides,
         )
-        if is_printed:
-            click.echo(shlex.join(command))
-            return
-        environ = submit_environment(package, os.environ)
-        sys.exit(subprocess.run(command, env=environ, check=False).returncode)
+        if is_dry:
+            _show_submission(submission, is_package_kept=package is not None)
+        else:
+            _run_submission(submission, job, Path(folder))
+
+
+def _show_submission(submission: "Submission", *, is_package_kept: bool) -> None:
+    """The command for a shell; the package is written only where it was asked for."""
+    from emberq.pipelines.submission import (  # noqa: PLC0415 - an extra
+        CONNECT,
+        PACKAGE_NAME,
+        build_zip,
+        submit_command,
+        submit_environment,
+    )
+
+    if is_package_kept:
+        build_zip(submission.package)
+    else:
+        submission = msgspec.structs.replace(submission, package=Path(PACKAGE_NAME))
+    if submission.spark.master.startswith(CONNECT):
+        click.echo(f"in this process, on {submission.spark.master}, with {submission.package}")
+        return
+    environ = submit_environment(submission, {})
+    given = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
+    click.echo(" ".join([*given, shlex.join(submit_command(submission))]))
+
+
+def _run_submission(submission: "Submission", job: Job, folder: Path) -> None:
+    from emberq.pipelines.connected import run_connected  # noqa: PLC0415 - an extra
+    from emberq.pipelines.submission import (  # noqa: PLC0415
+        CONNECT,
+        build_zip,
+        submit_command,
+        submit_environment,
+        unpack_environment,
+    )
+
+    build_zip(submission.package)
+    if submission.spark.master.startswith(CONNECT):
+        say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
+        report = run_connected(job, submission.spark.master, submission.package, say)
+        echo_report(report)
+        sys.exit(0 if report.is_good else 1)
+    place = None
+    if submission.environment is not None and submission.is_driver_here:
+        unpack_environment(submission.environment, folder)
+        place = folder
+    environ = submit_environment(submission, os.environ)
+    command = submit_command(submission)
+    sys.exit(subprocess.run(command, env=environ, cwd=place, check=False).returncode)
 
 
 @spark.group()
@@ -273,7 +333,28 @@ def init_project(folder: Path, topics: str, name_server: str) -> None:
     names = [name.strip() for name in topics.split(",") if name.strip()]
     for path in write_project(folder, names, name_server):
         click.echo(path)
-    click.echo(
-        f"run it with: spark-pipelines run --spec {folder}/spark-pipeline.yml "
-        "--conf spark.sql.catalogImplementation=hive"
-    )
+    click.echo(f"run it with: emberq spark pipelines run {folder}")
+
+
+@pipelines.command("run")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--dry-run", "is_dry", is_flag=True, help="check the project, read no message")
+@click.option("--full-refresh", "is_full", is_flag=True, help="drop the tables and read all again")
+@click.option(
+    "--remote", default="local[*]", show_default=True, help="or a Connect server: sc://host:15002"
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+def run_project(
+    folder: Path, remote: str, conf: tuple[str, ...], *, is_dry: bool, is_full: bool
+) -> None:
+    """Bring the tables of a project up to date, with Spark's own `spark-pipelines`."""
+    try:
+        from emberq.pipelines.declarative import run_command  # noqa: PLC0415 - an extra
+        from emberq.pipelines.session import use_own_interpreters  # noqa: PLC0415 - an extra
+
+        command = run_command(folder, remote, _pairs(conf), is_dry=is_dry, is_full=is_full)
+    except ImportError as error:
+        raise EmberqError(_EXTRA) from error
+    use_own_interpreters()
+    # Tables and catalogue stand in the folder, wherever the command is given.
+    sys.exit(subprocess.run(command, cwd=folder, check=False).returncode)

@@ -1,5 +1,6 @@
 """`emberq standalone`: a name server and brokers on one machine, ready for a first message."""
 
+import asyncio
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from emberq.cli.descriptors import raise_descriptor_limit
 from emberq.cli.garbage import collect_garbage_as_server
 from emberq.cli.interpreter import share_interpreter_as_server
 from emberq.cli.logs import log_to_stderr
-from emberq.cli.stop_signal import stop_requested
+from emberq.cli.stop_signal import cancelled_by, stop_requested
 from emberq.config_file import to_file
 from emberq.errors import ConfigError, StoreError
 from emberq.nameserver.config import load as load_name_server
@@ -103,6 +104,26 @@ async def _serve(
     folder: Path, host: str, namesrv_port: int, ports: list[int], log_level: str
 ) -> None:
     stopped = stop_requested()
+    try:
+        with cancelled_by(stopped) as started:
+            async with _running(folder, host, namesrv_port, ports, log_level) as (names, running):
+                started()
+                collect_garbage_as_server()
+                share_interpreter_as_server()
+                _say_welcome(folder, names, running)
+                await stopped.wait()
+                click.echo("stopping …")
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+        click.echo("stopped before it was started")
+
+
+@asynccontextmanager
+async def _running(
+    folder: Path, host: str, namesrv_port: int, ports: list[int], log_level: str
+) -> AsyncIterator[tuple[str, list[str]]]:
+    """Address of the name server, and names and addresses of the brokers."""
     async with _name_server(folder / "namesrv", host, namesrv_port) as names:
         brokers = {
             _broker_file(folder / f"broker-{chr(ord('a') + number)}"): port
@@ -110,11 +131,7 @@ async def _serve(
         }
         runs = _one_broker if len(ports) == 1 else _several_brokers
         async with runs(brokers, host, names, log_level) as running:
-            collect_garbage_as_server()
-            share_interpreter_as_server()
-            _say_welcome(folder, names, running)
-            await stopped.wait()
-            click.echo("stopping …")
+            yield names, running
 
 
 @asynccontextmanager

@@ -154,15 +154,14 @@ async def supervised(
     """
     children = [Supervised(program, say) for program in programs]
     try:
-        async with asyncio.TaskGroup() as starting:
-            for child in children:
-                starting.create_task(child.start())
-    except* EmberqError as failures:
-        await _stop_all(children)
-        raise failures.exceptions[0] from None
-    try:
+        try:
+            async with asyncio.TaskGroup() as starting:
+                for child in children:
+                    starting.create_task(child.start())
+        except* EmberqError as failures:
+            raise failures.exceptions[0] from None
         yield children
-    finally:
+    finally:  # also when a start is cancelled: what has begun is stopped
         await _stop_all(children)
 
 

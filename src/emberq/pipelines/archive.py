@@ -1,6 +1,7 @@
 """Topics into a table of Parquet files, each message once."""
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -8,11 +9,14 @@ from msgspec import Meta
 
 from emberq.errors import PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
+from emberq.pipelines.connected import carried, is_connected
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
-from emberq.pipelines.streaming import Clock, run_query, trigger_options
+from emberq.pipelines.streaming import Clock, forget_drafts, run_query, trigger_options
 from emberq.pipelines.tables import DataFile, Table, open_table
 from emberq.spark.archive.folder import Folder
+from emberq.spark.columns import archived_columns
+from emberq.spark.options import parse_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,6 +116,7 @@ class _Run:
         self._clock = Clock()
         self._rows = self._files = self._bytes = self._batches = self._skipped = 0
         self._table: Table | None = None
+        self._total = 0
         self._writer = _writer_of(job.checkpoint_path)
 
     def run(self) -> Report:
@@ -132,29 +137,42 @@ class _Run:
         writer = (
             frame.writeStream.option("checkpointLocation", job.checkpoint_path)
             .trigger(**trigger_options(job.every))
-            .foreachBatch(self._commit)
+            .foreachBatch(self._committer())
         )
         tracker = job.tracker(job.consumer_group)
+        is_elsewhere = is_connected(self._session)
+        before = {each.path for each in table.files()} if is_elsewhere else set()
+        forget_drafts(job.checkpoint_path)
         run_query(writer, self._say, on_progress=lambda _: None, tracker=tracker)
+        if is_elsewhere:
+            self._count_new(before)
         return self._report()
 
+    def _committer(self) -> "Callable[[DataFrame, int], None]":
+        """Batches are committed by whoever Spark calls: this process, or one of its server."""
+        if is_connected(self._session):
+            return carried(commits_of, self._job)
+        return self._commit
+
+    def _count_new(self, before: set[str]) -> None:
+        """What a server committed, by what the table says."""
+        self._table = None
+        new = [each for each in self._open().files() if each.path not in before]
+        self._rows, self._files = sum(each.rows for each in new), len(new)
+        self._bytes = sum(each.size_bytes for each in new)
+
     def _open(self) -> Table:
-        """The table; what its rows look like is asked of the source."""
+        """The table, whose rows look like the source's."""
         if self._table is None:
             job = self._job
-            rows = (
-                self._session.read.format("rocketmq")
-                .options(
-                    **job.source_options(subscribe=job.topics, columns=",".join(job.column_names))
-                )
-                .load()
-            )
-            from emberq.pipelines.arrow import arrow_schema  # noqa: PLC0415 - needs Spark
+            from emberq.spark.decode.shape import arrow_schema  # noqa: PLC0415 - needs Arrow
 
+            options = job.source_options(subscribe=job.topics, columns=",".join(job.column_names))
+            columns = archived_columns(parse_source(options))
             self._table = open_table(
                 job.format,
                 job.path,
-                arrow_schema(rows.schema),
+                arrow_schema(columns),
                 tuple(name.strip() for name in job.partition_by.split(",") if name.strip()),
                 catalog=job.catalog,
             )
@@ -200,6 +218,15 @@ class _Run:
                 "messages per second": round(self._rows / seconds) if seconds else 0,
             }
         )
+
+
+def commits_of(job: Archive) -> "Callable[[DataFrame, int], None]":
+    """What commits the batches of a job in another process than the job's."""
+
+    def commit(manifest: "DataFrame", batch: int) -> None:
+        _Run(job, manifest.sparkSession, lambda _: None)._commit(manifest, batch)
+
+    return commit
 
 
 def data_file(row: Any) -> DataFile:

@@ -16,6 +16,7 @@ JOBS: Mapping[str, str] = {
     "transform": "emberq.pipelines.transform:Transform",
     "stats": "emberq.pipelines.stats:Stats",
     "dlq": "emberq.pipelines.dead_letters:DeadLetters",
+    "trace": "emberq.pipelines.trace:Trace",
     "lag": "emberq.pipelines.lag:Lag",
     "verify": "emberq.pipelines.verify:Verify",
 }

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 from emberq.errors import PipelineError
+from emberq.pipelines.connected import require_connect
+from emberq.pipelines.submission import spark_program
 
 SPEC_FILE = "spark-pipeline.yml"
 
@@ -43,6 +45,29 @@ SELECT date_trunc('hour', storeTimestamp) AS hour, tags, count(*) AS messages,
 FROM {table}
 GROUP BY 1, 2;
 """
+
+
+# The catalogue in memory forgets its tables between two runs, and the second one fails.
+_CATALOGUE = {"spark.sql.catalogImplementation": "hive"}
+
+
+def run_command(
+    folder: Path, remote: str, conf: dict[str, str], *, is_dry: bool, is_full: bool
+) -> list[str]:
+    """The words of `spark-pipelines`, for the project's folder as the working directory.
+
+    Raises:
+        ImportError: Spark is not installed.
+        PipelineError: what its pipelines need is not, or there is no project.
+    """
+    require_connect()
+    if not (folder / SPEC_FILE).exists():
+        raise PipelineError(f"{folder} has no {SPEC_FILE}; emberq spark pipelines init writes one")
+    words = [spark_program("spark-pipelines"), "dry-run" if is_dry else "run"]
+    words += ["--spec", SPEC_FILE, "--remote", remote]
+    for key, value in {**_CATALOGUE, **conf}.items():
+        words += ["--conf", f"{key}={value}"]
+    return [*words, "--full-refresh-all"] if is_full and not is_dry else words
 
 
 def write_project(folder: Path, topics: list[str], name_server: str) -> list[Path]:

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from emberq.pipelines.archived import read_archive
 from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.pace import paced
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock
 from emberq.record.property_names import RESERVED
@@ -15,6 +16,7 @@ from emberq.spark.option_values import parse_time_ms
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+ROWS_TOGETHER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ORIGIN_PROPERTY = "EMBERQ_REPLAY_OF"
 
 
@@ -35,6 +37,9 @@ class Replay(Job, kw_only=True):
     until: Annotated[str, Meta(description="only messages stored before then: ISO or ms")] = ""
     where: Annotated[str, Meta(description="only messages for which this SQL condition holds")] = ""
     limit: Annotated[int, Meta(description="at most so many; 0: all", ge=0)] = 0
+    rate: Annotated[
+        int, Meta(description="at most so many messages a second, by one task; 0: no limit", ge=0)
+    ] = 0
     catalog: Annotated[dict[str, str], Meta(description="Iceberg's catalog, KEY=VALUE")] = (
         msgspec.field(default_factory=dict)
     )
@@ -44,14 +49,8 @@ class Replay(Job, kw_only=True):
         with job_session(self.spark, spark) as session:
             chosen = self._chosen(session)
             count = chosen.count()
-            say(f"{count:,} messages to send")
-            (
-                as_messages(chosen, has_own_topic=not self.to_topic)
-                .write.format("rocketmq")
-                .options(**self.sink_options(self.to_topic))
-                .mode("append")
-                .save()
-            )
+            say(f"{count:,} messages to send{self._duration(count)}")
+            self._send(session, as_messages(chosen, has_own_topic=not self.to_topic))
         seconds = clock.seconds
         return Report(
             facts={
@@ -66,6 +65,25 @@ class Replay(Job, kw_only=True):
         with job_session(self.spark, spark) as session:
             count = self._chosen(session).count()
         return Report(facts={"from": self.path, "to": self.to_topic or "own", "messages": count})
+
+    def _send(self, session: "SparkSession", messages: "DataFrame") -> None:
+        rows_together = session.conf.get(ROWS_TOGETHER)
+        if self.rate:
+            # Spark hands rows to the sink in large batches: with a rate, none lasts over a second.
+            session.conf.set(ROWS_TOGETHER, str(min(int(rows_together or 0) or 10_000, self.rate)))
+            messages = messages.coalesce(1).mapInArrow(paced(self.rate), messages.schema)
+        try:
+            (
+                messages.write.format("rocketmq")
+                .options(**self.sink_options(self.to_topic))
+                .mode("append")
+                .save()
+            )
+        finally:
+            session.conf.set(ROWS_TOGETHER, rows_together or "10000")
+
+    def _duration(self, count: int) -> str:
+        return f", in {count / self.rate:,.0f} s or more" if self.rate else ""
 
     def _chosen(self, session: "SparkSession") -> "DataFrame":
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra

@@ -15,18 +15,22 @@ from emberq.spark import register
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Times as they are stored, small shuffles for small machines, progress by us instead of Spark.
-CONF: Mapping[str, str] = {
+# Wherever jobs run: times as they are stored, state on disk, crashes of workers told.
+CLUSTER_CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.shuffle.partitions": "8",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.python.worker.faulthandler.enabled": "true",
+}
+# On this machine: small shuffles, progress by us instead of Spark.
+CONF: Mapping[str, str] = {
+    **CLUSTER_CONF,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "8",
 }
 
 

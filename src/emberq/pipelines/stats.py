@@ -11,8 +11,13 @@ from emberq.pipelines.charts import Line, bar_chart, line_chart
 from emberq.pipelines.html_report import Section, write_report
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.session import job_session
-from emberq.pipelines.streaming import Clock, run_query, trigger_options
-from emberq.spark.option_values import OptionTexts
+from emberq.pipelines.streaming import (
+    Clock,
+    forget_drafts,
+    run_query,
+    spark_duration,
+    trigger_options,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -117,7 +122,7 @@ class Stats(Job, kw_only=True):
             session.readStream.format("rocketmq")
             .options(**options)
             .load()
-            .withWatermark("storeTimestamp", _spark_duration("late", self.late))
+            .withWatermark("storeTimestamp", spark_duration("late", self.late))
         )
         windows = windowed(messages, self._window_text())
         writer = (as_messages(windows) if self.to_topic else windows).writeStream.outputMode(
@@ -131,11 +136,12 @@ class Stats(Job, kw_only=True):
         else:
             writer = writer.format("parquet").option("path", self.path)
         clock = Clock()
+        forget_drafts(checkpoint)
         run_query(writer, say)
         return Report(facts={"seconds": round(clock.seconds, 1)})
 
     def _window_text(self) -> str:
-        return _spark_duration("window", self.window)
+        return spark_duration("window", self.window)
 
     def _html(self, report: Report, windows: list[Any], tags: list[Any]) -> Any:
         facts = {name: value for name, value in report.facts.items() if name != "report"}
@@ -286,10 +292,3 @@ def _worst(by_place: dict[Any, Any], start: Any, topics: list[str], name: str) -
     """The slowest topic of a window: an average of percentiles would mean nothing."""
     values = [_value(by_place.get((start, topic)), f"latencyMs{name.upper()}") for topic in topics]
     return max((value for value in values if value is not None), default=None)
-
-
-def _spark_duration(name: str, text: str) -> str:
-    seconds = OptionTexts({name: text}, [name]).seconds(name, 0)
-    if seconds <= 0:
-        raise ConfigError(f"{name}={text!r}: expected a duration such as 1m")
-    return f"{int(seconds * 1000)} milliseconds"

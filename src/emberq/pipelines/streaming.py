@@ -9,7 +9,7 @@ import msgspec
 
 from emberq.errors import ConfigError
 from emberq.pipelines.job import Say
-from emberq.spark.archive.folder import is_local, local_path
+from emberq.spark.archive.folder import Folder, is_local, local_path
 from emberq.spark.option_values import OptionTexts
 
 if TYPE_CHECKING:
@@ -31,6 +31,19 @@ def trigger_options(every: str) -> dict[str, Any]:
     if seconds <= 0:
         raise ConfigError(f"every={every!r}: expected a duration such as 30s")
     return {"processingTime": f"{int(seconds * 1000)} milliseconds"}
+
+
+def seconds_of(name: str, text: str) -> float:
+    """An option such as `1m`. Raises ConfigError."""
+    seconds = OptionTexts({name: text}, [name]).seconds(name, 0)
+    if seconds <= 0:
+        raise ConfigError(f"{name}={text!r}: expected a duration such as 1m")
+    return seconds
+
+
+def spark_duration(name: str, text: str) -> str:
+    """An option such as `1m` in Spark's words. Raises ConfigError."""
+    return f"{int(seconds_of(name, text) * 1000)} milliseconds"
 
 
 def run_query(
@@ -79,6 +92,19 @@ def progress_line(progress: Any) -> str:
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
     rate = rows / seconds if seconds else 0.0
     return f"batch {progress['batchId']}: {rows:,} rows in {seconds:.1f} s, {rate:,.0f} rows/s"
+
+
+def forget_drafts(checkpoint: str) -> None:
+    """Be able to start after a driver that was killed while it planned its very first batch.
+
+    It leaves drafts of files in its checkpoint and no batch, and Spark takes such a checkpoint for
+    another query's. Once a batch is planned, nothing is touched.
+    """
+    folder = Folder(checkpoint)
+    left = [name for part in (_OFFSETS, _COMMITS) for name in folder.names(part)]
+    if all(Path(name).name.startswith(".") for name in left):
+        for name in left:
+            folder.delete(name)
 
 
 def done_offsets(checkpoint: str) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ TITLES = {
     "transform": "topics through SQL into a topic",
     "stats": "throughput, sizes and latencies over time",
     "dlq": "dead letters: what they are, and back to their topics",
+    "trace": "the way of messages: latencies, and who lacks which",
     "lag": "how far a group is behind",
     "verify": "whether an archive has what the topics have",
 }

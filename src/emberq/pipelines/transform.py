@@ -5,13 +5,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
-from emberq.pipelines.streaming import Clock, run_query, trigger_options
+from emberq.pipelines.streaming import Clock, forget_drafts, run_query, trigger_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,10 @@ class Transform(Job, kw_only=True):
     to_topic: Annotated[
         str, Meta(description="where messages go that the query names no topic for")
     ] = ""
+    sink: Annotated[
+        dict[str, str],
+        Meta(description="further options of the Spark sink, KEY=VALUE: delivery=transactional"),
+    ] = msgspec.field(default_factory=dict)
     checkpoint: Annotated[str, Meta(description="where Spark keeps the position")]
     every: Annotated[
         str, Meta(description="run on, a batch every so often: 5s; empty: all that is there")
@@ -59,14 +64,14 @@ class Transform(Job, kw_only=True):
             result = self._result(session)
             if not result.isStreaming:
                 raise PipelineError("the result does not come from the topics")
-            options = self.sink_options(self.to_topic)
             writer = (
                 result.writeStream.format("rocketmq")
-                .options(**options)
+                .options(**(self.sink_options(self.to_topic) | self.sink))
                 .option("checkpointLocation", self.checkpoint)
                 .trigger(**trigger_options(self.every))
             )
             tracker = self.tracker(self.consumer_group)
+            forget_drafts(self.checkpoint)
             run_query(writer, say, on_progress=count, tracker=tracker)
         return Report(
             facts={

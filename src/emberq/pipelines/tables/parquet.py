@@ -106,7 +106,8 @@ class ParquetTable:
 
     def _refresh(self) -> None:
         """Read what others committed since."""
-        names = self._folder.names(LOG_FOLDER)
+        # Drafts of commits have a name with a dot; one whose writer was killed stays for ever.
+        names = [name for name in self._folder.names(LOG_FOLDER) if "/." not in name]
         commits = {_number_of(name): name for name in names if not name.endswith(".snapshot.json")}
         snapshots = {_number_of(name): name for name in names if name.endswith(".snapshot.json")}
         newest = max(snapshots, default=-1)

@@ -119,5 +119,16 @@ def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
         ParquetTable(str(tmp_path)).files()
 
 
+def test_a_draft_whose_writer_was_killed_is_no_commit(tmp_path: Path) -> None:
+    table = ParquetTable(str(tmp_path))
+    table.append("query", 0, [written(table, 0, 10)])
+    (commit,) = (tmp_path / "_emberq_log").iterdir()
+    commit.with_name(f".{commit.name}.0123abcd").write_bytes(b"half a com")
+    again = ParquetTable(str(tmp_path))
+
+    assert again.append("query", 1, [written(again, 10, 10)])
+    assert sum(each.rows for each in ParquetTable(str(tmp_path)).files()) == 20
+
+
 def test_values_of_partitions_cannot_leave_their_folder() -> None:
     assert partition_path({"topic": "../a=b/%RETRY%x"}) == "topic=..%2Fa%3Db%2F%25RETRY%25x"

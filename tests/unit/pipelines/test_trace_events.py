@@ -1,0 +1,57 @@
+"""Trace messages of clients as rows."""
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
+from emberq.client.core.trace_records import Sent
+from emberq.pipelines.trace_events import event_batches, event_rows
+
+
+def sent(ids: str) -> bytes:
+    return (
+        Sent(
+            at_ms=1_700_000_000_000,
+            region="r",
+            group="writers",
+            topic="orders",
+            message_id=ids,
+            tags=None,
+            keys="k1 k2",
+            broker_address="127.0.0.1:10911",
+            body_size=7,
+            cost_ms=3,
+            message_type=0,
+            offset_message_id="offset-id",
+        )
+        .text()
+        .encode()
+    )
+
+
+def test_a_batch_of_messages_makes_a_row_for_each() -> None:
+    rows = list(event_rows(sent("id-1,id-2"), "10.0.0.7"))
+
+    assert [row["messageId"] for row in rows] == ["id-1", "id-2"]
+    first = rows[0]
+    assert (first["kind"], first["topic"], first["group"]) == ("published", "orders", "writers")
+    assert (first["keys"], first["costMs"], first["tags"]) == ("k1 k2", 3, None)
+    assert first["clientHost"] == "10.0.0.7"
+
+
+def test_what_is_no_trace_makes_no_row() -> None:
+    assert list(event_rows(b"\xff\x01 nonsense \x02Pub\x01x\x02", None)) == []
+
+
+def test_rows_are_typed_even_where_a_batch_has_none() -> None:
+    batch = pa.RecordBatch.from_pylist(
+        [{"body": b"nothing", "bornHost": None}],
+        schema=pa.schema([("body", pa.binary()), ("bornHost", pa.string())]),
+    )
+
+    (made,) = event_batches(iter([batch]))
+
+    assert made.num_rows == 0
+    assert made.schema.field("atMs").type == pa.int64()

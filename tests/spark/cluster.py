@@ -11,7 +11,7 @@ from emberq import Message, MessageQueue, Producer
 from emberq.testing.local_broker import LocalBroker, run_broker
 from emberq.testing.local_nameserver import run_name_server
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Cluster:
@@ -29,9 +29,9 @@ def running_cluster(home: Path, **config: str) -> Iterator[Cluster]:
             yield Cluster(address, broker)
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Return as soon as `condition()` is true; fail at the deadline."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)

@@ -7,12 +7,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from emberq import Message
 from emberq.spark import register
 from emberq.spark.batch_reader import BatchReader
 from emberq.spark.stream_reader import StreamReader
 from tests.spark.cluster import Topics
 
 Rows = list[tuple[Any, ...]]
+LARGEST_BODY = b"large" * (4 * 1024 * 1024 // 5)  # the default of maxMessageSize
 
 
 def load(spark: SparkSession, topics: Topics, topic: str, **options: Any) -> DataFrame:
@@ -50,6 +52,27 @@ def test_every_message_is_a_row_with_the_columns_of_the_catalogue(
     assert (two.keys, two.tags) == (None, None)
     assert bytes(found[1, 1].body) == b"\0"
     assert before < one.bornTimestamp.timestamp() <= one.storeTimestamp.timestamp() + 1
+
+
+@pytest.mark.parametrize("decoder", ["auto", "vector", "scalar"])
+def test_bodies_may_be_in_any_script_no_text_or_as_large_as_brokers_take(
+    spark: SparkSession, topics: Topics, decoder: str
+) -> None:
+    topic = topics.make(f"-{decoder}", queues=1)
+    bodies = ["Grüße, 世界 😀".encode(), b"\xff\xfe", LARGEST_BODY, b"behind it"]
+    fields: dict[str, Any] = {"tags": "Käse-🧀", "keys": ["schlüssel"], "properties": {"leer": "∅"}}
+    for body in bodies:
+        topics.producer.send(Message(topic, body, **fields))
+
+    frame = load(spark, topics, topic, decoder=decoder).orderBy("queueOffset")
+    texts = load(spark, topics, topic, decoder=decoder, bodyAs="string").orderBy("queueOffset")
+    found = frame.selectExpr("body", "tags", "keys", "properties['leer']").collect()
+
+    assert [bytes(row.body) for row in found] == bodies
+    assert {tuple(row)[1:] for row in found} == {("Käse-🧀", "schlüssel", "∅")}
+    assert [row.body for row in texts.collect()] == [
+        None if body == b"\xff\xfe" else body.decode() for body in bodies
+    ]
 
 
 def test_columns_come_by_option_by_schema_and_on_request(
@@ -205,6 +228,31 @@ def test_index_offsets_and_groups_are_views(spark: SparkSession, topics: Topics)
         (1, 0, 0, 0),
     ]
     assert {row.committedOffset for row in groups.collect()} == {None}
+
+
+def test_views_say_when_messages_were_stored_and_how_large_queues_are(
+    spark: SparkSession, topics: Topics
+) -> None:
+    topic = topics.make()
+    topics.send(topic, [b"x", b"yy"], 0)
+    topics.send(topic, [b"zzz"], 0)
+    messages = load(spark, topics, topic, columns="queueOffset,size,storeTimestamp").collect()
+    stored = {row.queueOffset: row.storeTimestamp for row in messages}
+
+    index = load(spark, topics, topic, view="index", columns="queueOffset,size,storeTimestamp")
+    offsets = load(
+        spark,
+        topics,
+        topic,
+        view="offsets",
+        columns="queueId,earliestTimestamp,latestTimestamp,bytes",
+    )
+
+    assert {row.queueOffset: row.storeTimestamp for row in index.collect()} == stored
+    assert rows(offsets, "queueId", "earliestTimestamp", "latestTimestamp", "bytes") == [
+        (0, stored[0], stored[2], sum(row["size"] for row in messages)),
+        (1, None, None, 0),
+    ]
 
 
 def test_a_topic_is_a_table_in_sql(spark: SparkSession, topics: Topics) -> None:

@@ -240,3 +240,24 @@ def test_dead_letters_are_shown_and_sent_back_once(
     rows = spark.read.format("rocketmq").options(**topics.options).load(topic).collect()
     assert len(rows) == 4
     assert {row["tags"] for row in rows} == {"paid"}
+
+
+def test_a_replay_keeps_to_its_rate_and_loses_nothing(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    topic, again = topics.make(), topics.make("-again")
+    topics.send(topic, bodies(40))
+    archive(topics, topic, tmp_path / "lake").run(spark)
+    job = Replay(
+        path=str(tmp_path / "lake"),
+        to_topic=again,
+        rate=20,
+        name_server=topics.cluster.name_server,
+    )
+
+    report = job.run(spark)
+
+    assert report.facts["messages"] == 40
+    assert report.facts["messages per second"] <= 22  # the last piece does not wait
+    rows = spark.read.format("rocketmq").options(**topics.options).load(again).collect()
+    assert sorted(json.loads(bytes(row["body"]))["order"] for row in rows) == list(range(40))

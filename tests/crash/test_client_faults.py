@@ -14,7 +14,7 @@ from emberq.aio import Client, ClientSettings, Producer, PullConsumer
 from emberq.testing.faulty_proxy import Towards
 from tests.support.proxied_cluster import ProxiedCluster, proxied_cluster
 from tests.support.traffic import Received, Sender, collector, flows, traffic
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 # One cluster for all: faults end with their test, and every test has a topic of its own.
 pytestmark = [pytest.mark.crash, pytest.mark.asyncio(loop_scope="module")]
@@ -41,6 +41,16 @@ async def cluster(shared: ProxiedCluster) -> AsyncIterator[ProxiedCluster]:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     return f"t{abs(hash(request.node.name))}"
+
+
+async def make(topic: str, cluster: ProxiedCluster) -> None:
+    """Before anything breaks, and with more patience than the clients that are tested have."""
+    settings = ClientSettings(api_timeout=DEADLINE_S)
+    async with (
+        Client(cluster.name_server, settings=settings) as client,
+        Producer("makers", client=client) as producer,
+    ):
+        await producer.create_topic(topic, queues=4)
 
 
 Fault = Callable[[ProxiedCluster, Sender, Received], Awaitable[None]]
@@ -130,20 +140,18 @@ async def test_nothing_is_lost_or_overtaken_when(
     cluster: ProxiedCluster, topic: str, fault: Fault
 ) -> None:
     concurrently, in_order = Received(), Received()
+    await make(topic, cluster)
     async with (
         Client(cluster.name_server, settings=SETTINGS) as one,
         Client(cluster.name_server, settings=SETTINGS) as other,
         Producer("writers", client=one) as producer,
+        collector(one, topic, concurrently, ordered=False, group=f"{topic}-concurrent"),
+        collector(other, topic, in_order, ordered=True, group=f"{topic}-ordered"),
+        traffic(producer, topic, concurrently, in_order) as sender,
     ):
-        await producer.create_topic(topic, queues=4)
-        async with (
-            collector(one, topic, concurrently, ordered=False, group=f"{topic}-concurrent"),
-            collector(other, topic, in_order, ordered=True, group=f"{topic}-ordered"),
-            traffic(producer, topic, concurrently, in_order) as sender,
-        ):
-            await flows(sender, concurrently, in_order)
-            await fault(cluster, sender, in_order)
-            await flows(sender, concurrently, in_order)
+        await flows(sender, concurrently, in_order)
+        await fault(cluster, sender, in_order)
+        await flows(sender, concurrently, in_order)
 
     in_order.check_order()
 
@@ -152,6 +160,7 @@ async def test_a_pull_consumer_goes_on_after_every_fault(
     cluster: ProxiedCluster, topic: str
 ) -> None:
     received = Received()
+    await make(topic, cluster)
     async with (
         Client(cluster.name_server, settings=SETTINGS) as one,
         Client(cluster.name_server, settings=SETTINGS) as other,
@@ -163,7 +172,6 @@ async def test_a_pull_consumer_goes_on_after_every_fault(
             auto_commit_interval=0.2,
         ) as consumer,
     ):
-        await producer.create_topic(topic, queues=4)
         await consumer.subscribe(topic)
 
         async def read() -> None:

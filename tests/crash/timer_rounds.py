@@ -1,14 +1,13 @@
 """All rounds of the timers' crash tests: python -m tests.crash.timer_rounds --rounds 50."""
 
-import argparse
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 import click
 
+from tests.crash.rounds import arguments_of
 from tests.support.timer_kills import TimerKills
 
 ROUNDS_PER_DIRECTORY = 10
@@ -34,14 +33,10 @@ async def kill_rounds(rounds: int, messages: int, random: Random) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.timer_rounds", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50, help="brokers killed")
-    parser.add_argument("--messages", type=int, default=100_000, help="in all rounds together")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
-    arguments = parser.parse_args()
-    click.echo(f"seed {arguments.seed}")
-    random = Random(arguments.seed)
-    asyncio.run(kill_rounds(arguments.rounds, arguments.messages, random))
+    given = arguments_of(
+        "tests.crash.timer_rounds", __doc__, messages=(100_000, "in all rounds together")
+    )
+    asyncio.run(kill_rounds(given.rounds, given.messages, Random(given.seed)))
 
 
 if __name__ == "__main__":

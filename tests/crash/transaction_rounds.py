@@ -1,14 +1,13 @@
 """Kills in the middle of transactions: python -m tests.crash.transaction_rounds --rounds 50."""
 
-import argparse
 import asyncio
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 import click
 
+from tests.crash.rounds import arguments_of
 from tests.support.transaction_kills import TransactionKills
 
 KILLS_PER_DIRECTORY = 10
@@ -34,14 +33,8 @@ async def kill_rounds(rounds: int, random: Random) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.crash.transaction_rounds", description=__doc__
-    )
-    parser.add_argument("--rounds", type=int, default=50, help="brokers killed")
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
-    arguments = parser.parse_args()
-    click.echo(f"seed {arguments.seed}")
-    asyncio.run(kill_rounds(arguments.rounds, Random(arguments.seed)))
+    given = arguments_of("tests.crash.transaction_rounds", __doc__)
+    asyncio.run(kill_rounds(given.rounds, Random(given.seed)))
     click.echo("all as it should be")
 
 

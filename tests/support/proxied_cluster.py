@@ -8,6 +8,7 @@ from pathlib import Path
 from emberq.testing.faulty_proxy import FaultyProxy, faulty_proxy
 from emberq.testing.local_broker import LocalBroker, run_broker
 from emberq.testing.local_nameserver import LocalNameServer, run_name_server
+from tests.interop.harness.ports import broker_port, free_port
 
 # What the broker announces: another address of this machine, on the broker's own port.
 PROXIED_HOST = "127.0.0.2"
@@ -31,11 +32,11 @@ class ProxiedCluster:
     def name_server(self) -> str:
         return self.to_name_server.address
 
-    def start_name_server(self, port: int = 0) -> None:
+    def start_name_server(self, port: int) -> None:
         home = self._home / "namesrv"
         self.server = self._servers.enter_context(run_name_server(home, port=port))
 
-    def start_broker(self, port: int = 0) -> None:
+    def start_broker(self, port: int) -> None:
         config = {"brokerIP1": PROXIED_HOST, "messageDelayLevel": QUICK_LEVELS}
         self.broker = self._brokers.enter_context(
             run_broker(
@@ -66,8 +67,8 @@ class ProxiedCluster:
 async def proxied_cluster(home: Path) -> AsyncIterator[ProxiedCluster]:
     cluster = ProxiedCluster(home)
     try:
-        await asyncio.to_thread(cluster.start_name_server)
-        await asyncio.to_thread(cluster.start_broker)
+        await asyncio.to_thread(cluster.start_name_server, free_port())
+        await asyncio.to_thread(cluster.start_broker, broker_port())
         server, broker = cluster.server, cluster.broker
         async with (
             faulty_proxy(server.address) as cluster.to_name_server,

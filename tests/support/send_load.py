@@ -73,16 +73,15 @@ class Producer:
         }
 
 
-async def pulled(connection: Connection, topic: str, queue_id: int) -> list[Record]:
-    """Every message of a queue, as a consumer from the beginning gets them."""
-    records: list[Record] = []
-    offset = 0
-    while True:
-        fields = {
+class QueueReader:
+    """Reads on in one queue, from its beginning, as a consumer does."""
+
+    def __init__(self, topic: str, queue_id: int) -> None:
+        self._fields = {
             "consumerGroup": "Readers",
             "topic": topic,
             "queueId": str(queue_id),
-            "queueOffset": str(offset),
+            "queueOffset": "0",
             "maxMsgNums": "32",
             "sysFlag": "4",
             "commitOffset": "0",
@@ -90,13 +89,23 @@ async def pulled(connection: Connection, topic: str, queue_id: int) -> list[Reco
             "subscription": "*",
             "subVersion": "0",
         }
-        request = new_request(RequestCode.PULL_MESSAGE, fields)
-        response = await connection.call(request, CALL_TIMEOUT_S)
-        if response.code != 0:
-            return records
-        assert response.fields is not None
-        records += iter_records(response.body)
-        offset = int(response.fields["nextBeginOffset"])
+
+    async def read(self, connection: Connection) -> list[Record]:
+        """All that has come since the last call."""
+        records: list[Record] = []
+        while True:
+            request = new_request(RequestCode.PULL_MESSAGE, self._fields)
+            response = await connection.call(request, CALL_TIMEOUT_S)
+            if response.code != 0:
+                return records
+            assert response.fields is not None
+            records += iter_records(response.body)
+            self._fields["queueOffset"] = response.fields["nextBeginOffset"]
+
+
+async def pulled(connection: Connection, topic: str, queue_id: int) -> list[Record]:
+    """Every message of a queue, as a consumer from the beginning gets them."""
+    return await QueueReader(topic, queue_id).read(connection)
 
 
 def by_producer(bodies: list[bytes]) -> dict[str, list[int]]:

@@ -9,7 +9,7 @@ from emberq.nameserver.config import load
 from emberq.nameserver.server import running_name_server
 from emberq.testing.local_nameserver import RawClient, connected
 
-DEADLINE_S = 10.0
+DEADLINE_S = 45.0
 _POLL_S = 0.005
 
 

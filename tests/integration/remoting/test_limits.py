@@ -85,7 +85,7 @@ async def until_served(address: tuple[str, int]) -> None:
 
 
 async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
-    endpoint = endpoint_of(idle_max_s=0.4)
+    endpoint = endpoint_of(idle_max_s=2.0)
     async with (
         serving(endpoint) as address,
         raw_peer(address) as idle,
@@ -314,7 +314,8 @@ async def test_a_loop_that_is_late_again_and_again_lets_requests_wait() -> None:
 
 
 async def test_a_single_stall_is_no_reason_to_refuse_what_follows() -> None:
-    assert max(await lags_of([0.3, 0, 0])) < 100
+    # So long that the stalls of a busy machine are none beside it.
+    assert max(await lags_of([1.5, 0, 0])) < 500
 
 
 def test_sweeps_are_frequent_enough_for_the_shortest_limit() -> None:

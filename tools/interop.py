@@ -15,7 +15,7 @@ def run_interop(*, full: bool) -> int:
     if missing:
         say(f"interop tests not run: {', '.join(missing)} not found (they need a JDK and Maven)")
         return 1 if is_on_ci() else 0
-    prepare(["server", "dev"])
+    prepare(["server", "dev", "spark"])
     marker = "interop" if full else "interop and not slow"
     command = [str(VENV_PYTHON), "-m", "pytest", "tests/interop", "-m", marker]
     return subprocess.run(command, cwd=ROOT, check=False).returncode

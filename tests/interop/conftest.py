@@ -120,6 +120,16 @@ def cluster(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         stop_everything(home)
 
 
+@pytest.fixture
+def own_cluster(line: Line, home: Path) -> Iterator[Cluster]:
+    """The same for one test that ends a transaction: an official broker of 5.5 that has seen one
+    keeps a core busy until it stops."""
+    try:
+        yield start_cluster(line, home)
+    finally:
+        stop_everything(home)
+
+
 @pytest.fixture(scope="module")
 def sites(official_artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
     """A broker of ours and an official one, each with a name server of its own.

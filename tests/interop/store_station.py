@@ -7,14 +7,17 @@ from enum import Enum, auto
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.interop.harness.artifacts import Line
+import pytest
+
+from tests.interop.harness.artifacts import LINES, Line
 from tests.interop.harness.cluster import wait_until_registered
 from tests.interop.harness.java import client_class_path, java_command, prepare_home
+from tests.interop.harness.ports import broker_port
 from tests.interop.harness.processes import TestProcess
 from tests.interop.harness.servers import (
     Broker,
     NameServer,
-    broker_port,
+    start_emberq_broker,
     start_emberq_name_server,
     start_official_broker,
     wait_for_boot,
@@ -130,6 +133,48 @@ class Station:
         for process in (self.shell.process, self._name_server.process):
             process.kill()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+# CI's part of the moves of messages under way: our own store, killed. Each takes up to two minutes.
+_IN_CI = ("5.5", "emberq", Ending.KILLED)
+# From one side to the other and back, brokers of one line stopped or killed at every change.
+there_and_back = pytest.mark.parametrize(
+    ("line", "first", "ending"),
+    [
+        pytest.param(
+            line,
+            first,
+            ending,
+            id=f"{line.name}-{first}-{ending.name.lower()}",
+            marks=() if (line.name, first, ending) == _IN_CI else pytest.mark.slow,
+        )
+        for line in LINES
+        for first in ("official", "emberq")
+        for ending in Ending
+    ],
+)
+
+
+@contextmanager
+def broker_on(
+    home: Path, line: Line | None, ending: Ending, config: dict[str, str]
+) -> Iterator[Broker]:
+    """A line's official broker, or one of ours, on the directory in `home`; no name servers."""
+    broker = (
+        start_emberq_broker(BROKER_NAME, home, [], **config)
+        if line is None
+        else start_official_broker(
+            line, BROKER_NAME, home, [], port=None, java_options=(), **config
+        )
+    )
+    try:
+        broker.wait_for_boot()
+        yield broker
+        if ending is Ending.CLOSED:
+            broker.process.ask_to_end()
+            broker.process.wait_until_ended(STOP_TIMEOUT_S)
+    finally:
+        broker.process.kill()
 
 
 def copy_store(source: Path, target: Path) -> None:

@@ -57,12 +57,11 @@ def test_traces_of_official_clients_are_read(
     pair.run("trace")
     key = f"{pair.language.prefix}-trace-key"
 
-    kinds = [
-        eventually(partial(traced_events, client.site, key), lambda found: len(found) == 3, 30.0)
-        for client in (pair.emberq, pair.official)
-    ]
-
-    assert kinds == [["Published", "ConsumeBegan", "ConsumeEnded"]] * 2
+    # More of the last two if the message came twice: members commit a moment after they consumed.
+    life = ["Published", "ConsumeBegan", "ConsumeEnded"]
+    for client in (pair.emberq, pair.official):
+        events = partial(traced_events, client.site, key)
+        eventually(events, lambda found: found[:3] == life, RECOVERY_TIMEOUT_S)
 
 
 def traced_events(site: Site, key: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from emberq.aio import Client, Credentials, Producer, PullConsumer
 from emberq.errors import BrokerError
 from tests.client_behaviour.server import FIRST, unique
-from tests.interop.harness.artifacts import LINES
+from tests.interop.harness.artifacts import LINES, Line
 from tests.interop.harness.cluster import wait_until_registered
 from tests.interop.harness.java import prepare_home
 from tests.interop.harness.servers import (
@@ -19,34 +19,62 @@ from tests.interop.harness.servers import (
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
-# Of the old kind of access control, which 4.9 has.
-OLD = LINES[0]
-ACCOUNTS = """
+OLD, NEW = LINES
+KEY, SECRET = "emberq-tests", "12345678"
+ACCOUNTS = f"""
 accounts:
-- accessKey: emberq-tests
-  secretKey: 12345678
+- accessKey: {KEY}
+  secretKey: {SECRET}
   admin: true
 """
-REFUSED = 1  # with "No accessKey is configured", or a signature that does not fit
+AUTH = "org.apache.rocketmq.auth"
+USER = f'{{"username":"{KEY}","password":"{SECRET}"}}'
+SELF = f'{{"accessKey":"{KEY}","secretKey":"{SECRET}"}}'
+# The kind that 5.x has: users with rights, kept by the broker.
+USERS_AND_RIGHTS = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": f"{AUTH}.authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": (
+        f"{AUTH}.authentication.provider.LocalAuthenticationMetadataProvider"
+    ),
+    "initAuthenticationUser": USER,
+    "innerClientAuthenticationCredentials": SELF,
+    "authorizationEnabled": "true",
+    "authorizationProvider": f"{AUTH}.authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": (
+        f"{AUTH}.authorization.provider.LocalAuthorizationMetadataProvider"
+    ),
+}
+# 4.9 with "No accessKey is configured", or a signature that does not fit.
+SYSTEM_ERROR, NO_PERMISSION = 1, 16
 
 
+@pytest.mark.parametrize(
+    ("line", "settings", "refusal"),
+    [
+        pytest.param(OLD, {"aclEnable": "true"}, SYSTEM_ERROR, id="4.9, accounts in a file"),
+        pytest.param(NEW, USERS_AND_RIGHTS, NO_PERMISSION, id="5.5, users and rights"),
+    ],
+)
 def test_signed_requests_are_taken_and_others_are_refused(
-    official_artifacts: None, home: Path
+    official_artifacts: None, home: Path, line: Line, settings: dict[str, str], refusal: int
 ) -> None:
     name_server = start_emberq_name_server(home / "namesrv")
     wait_for_boot(name_server)
     prepare_home(home / "broker")
     (home / "broker" / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
-    broker = start_official_broker(OLD, "brk-acl", home / "broker", [name_server], aclEnable="true")
+    broker = start_official_broker(
+        line, "brk-acl", home / "broker", [name_server], port=None, java_options=(), **settings
+    )
     broker.wait_for_boot()
     wait_until_registered(name_server, broker)
 
-    asyncio.run(_play(name_server.address))
+    asyncio.run(_play(name_server.address, refusal))
 
 
-async def _play(name_server: str) -> None:
+async def _play(name_server: str, refusal: int) -> None:
     topic = unique("signed")
-    right = Credentials("emberq-tests", "12345678")
+    right = Credentials(KEY, SECRET)
     async with (
         Client(name_server, credentials=right) as client,
         Producer("signers", client=client) as producer,
@@ -64,11 +92,11 @@ async def _play(name_server: str) -> None:
         [message] = await producer.query_messages(topic, "k")
         assert message.body == b"signed"
 
-    for wrong in (None, Credentials("emberq-tests", "87654321"), Credentials("nobody", "12345678")):
+    for wrong in (None, Credentials(KEY, "87654321"), Credentials("nobody", SECRET)):
         async with (
             Client(name_server, credentials=wrong) as client,
             Producer("strangers", client=client, retries=0) as producer,
         ):
             with pytest.raises(BrokerError) as caught:
                 await producer.send(topic, b"unsigned")
-            assert caught.value.code == REFUSED
+            assert caught.value.code == refusal

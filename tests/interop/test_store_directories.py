@@ -127,6 +127,7 @@ def index_without_tags(root: Path, names: list[str], port: int) -> dict[str, byt
         ]
     index.add([replace(record, tags=None) for record in dispatched])
     index.sync()
+    index.write_ends()
     index.close()
     return files_in(folder)
 

@@ -3,27 +3,25 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import new_request
-from emberq.record.decode import iter_records
 from emberq.remoting.client import connect
 from emberq.remoting.connection import Connection
 from emberq.remoting.endpoint import Endpoint
-from tests.interop.harness.servers import Broker, start_emberq_broker, start_official_broker
-from tests.interop.harness.sites import BROKER_NAME, NEWEST
+from tests.interop.harness.artifacts import Line
+from tests.interop.harness.servers import Broker
 from tests.interop.store_sizes import BROKER_CONFIG
-from tests.interop.store_station import STOP_TIMEOUT_S, Ending
+from tests.interop.store_station import Ending, broker_on, there_and_back
+from tests.support.send_load import CALL_TIMEOUT_S, QueueReader
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 TOPIC = "Late"
-CALL_TIMEOUT_S = 10.0
 DELIVERED_WITHIN_S = 90.0
 LEVEL_DELAYS_MS = {1: 1_000, 2: 15_000}
 # Due while this broker runs, the next one, and the one after that.
@@ -43,17 +41,18 @@ class Travellers:
         self.handles: dict[str, str] = {}
         self.delivered: Counter[str] = Counter()
         self.early: list[str] = []
-        self._offset = 0
+        self._reader = QueueReader(TOPIC, 0)
 
-    async def send(self, connection: Connection, stage: str) -> None:
+    async def send(self, connection: Connection, stage: str, *, is_timed: bool) -> None:
         for number in range(EACH):
             for level, delay_ms in LEVEL_DELAYS_MS.items():
                 await self._send(connection, f"{stage}-{number}", delay_ms, f"DELAY\x01{level}\x02")
-            for delay_ms in TIMED_DELAYS_MS:
+            for delay_ms in TIMED_DELAYS_MS if is_timed else ():
                 text = f"TIMER_DELAY_MS\x01{delay_ms}\x02"
                 await self._send(connection, f"{stage}-{number}", delay_ms, text)
-        text = f"TIMER_DELAY_MS\x01{RECALLED_DELAY_MS}\x02"
-        await self._send(connection, f"{stage}-recalled", RECALLED_DELAY_MS, text)
+        if is_timed:
+            text = f"TIMER_DELAY_MS\x01{RECALLED_DELAY_MS}\x02"
+            await self._send(connection, f"{stage}-recalled", RECALLED_DELAY_MS, text)
 
     async def _send(self, connection: Connection, name: str, delay_ms: int, text: str) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -85,53 +84,51 @@ class Travellers:
 
     async def until_due(self, connection: Connection) -> None:
         """Until what was recalled would have come."""
-        due_ms = max(int(body.split()[-1]) for body in self.recalled)
+        due_ms = max((int(body.split()[-1]) for body in self.recalled), default=0)
         while time.time_ns() // 1_000_000 < due_ms + 2_000:  # noqa: ASYNC110 - time has no event
             await asyncio.sleep(0.1)
         await self._read(connection)
 
     async def _read(self, connection: Connection) -> None:
-        fields = {"consumerGroup": "Readers", "topic": TOPIC, "queueId": "0", "maxMsgNums": "32"}
-        fields |= {"sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0"}
-        fields |= {"subscription": "*", "subVersion": "0"}
-        while True:
-            fields["queueOffset"] = str(self._offset)
-            request = new_request(RequestCode.PULL_MESSAGE, fields)
-            answer = await connection.call(request, CALL_TIMEOUT_S)
-            if answer.code != 0:
-                return
-            for record in iter_records(answer.body):
-                body = bytes(record.body).decode()
-                self.delivered[body] += 1
-                if record.stored_at_ms < int(body.split()[-1]):
-                    self.early.append(body)
-            self._offset = int((answer.fields or {})["nextBeginOffset"])
+        for record in await self._reader.read(connection):
+            body = bytes(record.body).decode()
+            self.delivered[body] += 1
+            if record.stored_at_ms < int(body.split()[-1]):
+                self.early.append(body)
 
 
-@contextmanager
-def broker_on(home: Path, ending: Ending, *, is_official: bool) -> Iterator[Broker]:
-    broker = (
-        start_official_broker(NEWEST, BROKER_NAME, home, [], port=None, java_options=(), **CONFIG)
-        if is_official
-        else start_emberq_broker(BROKER_NAME, home, [], **CONFIG)
-    )
-    try:
-        broker.wait_for_boot()
-        yield broker
-        if ending is Ending.CLOSED:
-            broker.process.ask_to_end()
-            broker.process.wait_until_ended(STOP_TIMEOUT_S)
-    finally:
-        broker.process.kill()
+class Stage(NamedTuple):
+    """One broker of the way: which, and what it can be given."""
+
+    name: str
+    line: Line | None  # None: one of ours
+    is_timed: bool
+    is_last: bool
+
+    @property
+    def has_timers(self) -> bool:
+        return self.line is None or self.line.is_v5
 
 
-async def stay(travellers: Travellers, broker: Broker, stage: str, *, is_last: bool) -> None:
+def stages(first: str, line: Line) -> list[Stage]:
+    """There and back. Nobody is given timed messages that the last broker could not deliver."""
+    one, two = (line, None) if first == "official" else (None, line)
+    comes_to_timers = one is None or one.is_v5
+    return [
+        Stage("one", one, comes_to_timers, is_last=False),
+        Stage("two", two, comes_to_timers and (two is None or two.is_v5), is_last=False),
+        Stage("three", one, comes_to_timers, is_last=True),
+    ]
+
+
+async def stay(travellers: Travellers, broker: Broker, stage: Stage) -> None:
     connection = await connect("127.0.0.1", broker.port, Endpoint())
     try:
-        await travellers.recall(connection)
-        if not is_last:
-            await travellers.send(connection, stage)
-            soon = {body for body in travellers.sent if body.startswith(f"{stage}-0 ")}
+        if stage.has_timers:
+            await travellers.recall(connection)
+        if not stage.is_last:
+            await travellers.send(connection, stage.name, is_timed=stage.is_timed)
+            soon = {body for body in travellers.sent if body.startswith(f"{stage.name}-0 ")}
             first = min(soon, key=lambda body: int(body.split()[-1]))
             await travellers.until_delivered(connection, {first})
         else:
@@ -141,28 +138,15 @@ async def stay(travellers: Travellers, broker: Broker, stage: str, *, is_last: b
         connection.abort()
 
 
-@pytest.mark.parametrize(
-    ("first", "ending"),
-    [
-        pytest.param(
-            first,
-            ending,
-            id=f"{first}-{ending.name.lower()}",
-            # CI's part: our own store, killed; each of these takes a minute.
-            marks=() if (first, ending) == ("emberq", Ending.KILLED) else pytest.mark.slow,
-        )
-        for first in ("official", "emberq")
-        for ending in Ending
-    ],
-)
-def test_waiting_messages_move_there_and_back(first: str, ending: Ending, home: Path) -> None:
+@there_and_back
+def test_waiting_messages_move_there_and_back(
+    line: Line, first: str, ending: Ending, home: Path
+) -> None:
     travellers = Travellers()
-    other = "emberq" if first == "official" else "official"
-    stages = [(first, "one"), (other, "two"), (first, "three")]
 
-    for name, stage in stages:
-        with broker_on(home, ending, is_official=name == "official") as broker:
-            asyncio.run(stay(travellers, broker, stage, is_last=stage == "three"))
+    for stage in stages(first, line):
+        with broker_on(home, stage.line, ending, CONFIG) as broker:
+            asyncio.run(stay(travellers, broker, stage))
 
     assert not travellers.early
     assert travellers.sent - travellers.recalled <= travellers.delivered.keys()

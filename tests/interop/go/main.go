@@ -15,7 +15,7 @@ func main() {
 	rlog.SetLogLevel(logLevel())
 	clients := newClients(os.Args[1], os.Args[2])
 	if len(os.Args) > 3 {
-		runMember(clients, os.Args[3], os.Args[4])
+		runMember(clients, os.Args[3], os.Args[4], len(os.Args) > 5 && os.Args[5] == "orderly")
 		return
 	}
 	scenarios := map[string]func(*answer) error{

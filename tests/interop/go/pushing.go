@@ -81,15 +81,15 @@ func (c *clients) ordered(lines *answer) error {
 			return eventuallyWithin(settle, func() bool {
 				lock.Lock()
 				defer lock.Unlock()
-				members := map[int]bool{}
+				queuesOf := map[int]int{}
 				for queue := 0; queue < 4; queue++ {
 					member, isHere := probed[fmt.Sprintf("probe-%d-%d", round, queue)]
 					if !isHere {
 						return false
 					}
-					members[member] = true
+					queuesOf[member]++
 				}
-				return len(members) == who+1
+				return queuesOf[who] == 4/(who+1) // and the other one has as many
 			})
 		})
 	}
@@ -116,14 +116,18 @@ func (c *clients) ordered(lines *answer) error {
 }
 
 // A member in a process of its own, to be killed.
-func runMember(c *clients, group, topic string) {
+func runMember(c *clients, group, topic string, isOrderly bool) {
+	options := []consumer.Option{}
+	if isOrderly {
+		options = append(options, consumer.WithConsumerOrder(true), consumer.WithRebalanceLockInterval(time.Second))
+	}
 	_, err := c.member(group, topic,
 		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
 			for _, found := range messages {
 				fmt.Println(found.GetKeys())
 			}
 			return consumer.ConsumeSuccess, nil
-		})
+		}, options...)
 	if err != nil {
 		fmt.Println("failed", err)
 		return

@@ -6,7 +6,8 @@ from tests.interop.harness.artifacts import Line
 from tests.interop.harness.java import admin_class_path, java_command, prepare_home
 from tests.interop.harness.processes import TestProcess, without_noise
 
-COMMAND_TIMEOUT_S = 30.0
+# The first one waits for a JVM to start, on a busy machine half a minute.
+COMMAND_TIMEOUT_S = 90.0
 
 
 class AdminShell:

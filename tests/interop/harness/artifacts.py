@@ -16,6 +16,10 @@ GROUP = "org.apache.rocketmq"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 RESOLVE_TIMEOUT_S = 900
 MANIFEST = "complete.json"
+# Nothing that an artifact depends on.
+ALONE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,23 @@ def resolved_jars(
     name: str, artifacts: tuple[str, ...], version: str, *, group: str = GROUP
 ) -> Path:
     """The folder of jars, complete: resolved now if it is not there or was damaged."""
+    return _resolved(name, [_dependency(group, artifact, version) for artifact in artifacts])
+
+
+def resolved_alone(name: str, coordinates: tuple[str, ...]) -> Path:
+    """The same of `group:artifact:version`, each without what it depends on."""
+    dependencies = []
+    for each in coordinates:
+        group, artifact, version = each.split(":")
+        dependencies.append(_dependency(group, artifact, version, ALONE))
+    return _resolved(name, dependencies)
+
+
+def _resolved(name: str, dependencies: list[str]) -> Path:
     target = cache_directory() / name
     with locked(name):
         if not _is_complete(target):
-            _resolve_into(target, _pom(group, artifacts, version))
+            _resolve_into(target, _pom(dependencies))
     return target
 
 
@@ -123,14 +140,17 @@ def _size_of_sound_jar(jar: Path) -> int:
     return jar.stat().st_size
 
 
-def _pom(group: str, artifacts: tuple[str, ...], version: str) -> str:
-    dependencies = "".join(
+def _dependency(group: str, artifact: str, version: str, more: str = "") -> str:
+    return (
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-        for artifact in artifacts
+        f"<version>{version}</version>{more}</dependency>"
     )
+
+
+def _pom(dependencies: list[str]) -> str:
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>emberq</groupId><artifactId>interop</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
+        f"<packaging>pom</packaging><dependencies>{''.join(dependencies)}</dependencies>"
+        "</project>\n"
     )

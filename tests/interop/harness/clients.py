@@ -6,7 +6,7 @@ from tests.interop.harness.artifacts import Line
 from tests.interop.harness.java import client_class_path, java_command, prepare_home
 from tests.interop.harness.processes import TestProcess
 
-CLIENT_TIMEOUT_S = 60.0
+CLIENT_TIMEOUT_S = 90.0
 # What fails, such as a lock that another member still has, is repeated every 20 s by default.
 QUICK_REBALANCE = (
     "-Drocketmq.client.rebalance.waitInterval=2000",

@@ -2,6 +2,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -23,8 +24,8 @@ final class LoadScenario {
     /** Queue and number of every acknowledged message; 1 when it was received. */
     private final Map<String, Integer> acknowledged = new ConcurrentHashMap<>();
     private final Map<String, Integer> received = new ConcurrentHashMap<>();
-    private final Map<Integer, Integer> newest = new ConcurrentHashMap<>();
-    private final AtomicInteger disorder = new AtomicInteger();
+    /** The numbers of a queue as they came for the first time. */
+    private final Map<Integer, List<Integer>> order = new ConcurrentHashMap<>();
     private final Thread[] senders = new Thread[SENDERS];
     private DefaultMQProducer producer;
     private DefaultMQPushConsumer consumer;
@@ -86,11 +87,23 @@ final class LoadScenario {
         int number = Integer.parseInt(new String(message.getBody()));
         boolean isFirst = received.merge(message.getKeys(), 1, Integer::sum) == 1;
         if (isFirst) {
-            Integer last = newest.put(message.getQueueId(), number);
-            if (last != null && last > number) {
-                disorder.incrementAndGet();
+            order.computeIfAbsent(message.getQueueId(), queueId -> new CopyOnWriteArrayList<>()).add(number);
+        }
+    }
+
+    /** What was never acknowledged may have been stored late, after what was sent next. */
+    private long disorder() {
+        long count = 0;
+        for (Map.Entry<Integer, List<Integer>> queue : order.entrySet()) {
+            int newest = -1;
+            for (int number : queue.getValue()) {
+                if (acknowledged.containsKey(queue.getKey() + "-" + number)) {
+                    count += number < newest ? 1 : 0;
+                    newest = number;
+                }
             }
         }
+        return count;
     }
 
     void progress(List<String> answer) {
@@ -105,8 +118,8 @@ final class LoadScenario {
         Clients.eventually(() -> received.keySet().containsAll(acknowledged.keySet()));
         long lost = acknowledged.keySet().stream().filter(key -> !received.containsKey(key)).count();
         answer.add("lost " + lost);
-        answer.add("out of order " + disorder.get());
-        answer.add("queues " + new TreeMap<>(newest).keySet());
+        answer.add("out of order " + disorder());
+        answer.add("queues " + new TreeMap<>(order).keySet());
         producer.shutdown();
         consumer.shutdown();
     }

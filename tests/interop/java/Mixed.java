@@ -24,7 +24,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  */
 public final class Mixed {
     private static final int POLL_MS = 50;
-    private static final int TRACE_FLUSH_MS = 1_500;
+    private static final int TRACE_PATIENCE_MS = 40_000;
 
     public static void main(String[] arguments) throws Exception {
         String nameServer = arguments[0], role = arguments[1], group = arguments[2], topic = arguments[3];
@@ -105,14 +105,19 @@ public final class Mixed {
         producer.start();
         char[] large = new char[100_000];
         Arrays.fill(large, 'x');
-        producer.send(new Message(topic, "plain", "java-plain", "plain".getBytes()));
+        String broker = producer.send(new Message(topic, "plain", "java-plain", "plain".getBytes()))
+            .getMessageQueue().getBrokerName();
         producer.send(new Message(topic, "compressed", "java-compressed", new String(large).getBytes()));
         List<Message> batch = new ArrayList<>();
         for (int number = 0; number < 3; number++) {
             batch.add(new Message(topic, "batch", "java-batch-" + number, ("b" + number).getBytes()));
         }
         producer.send(batch);
-        Thread.sleep(TRACE_FLUSH_MS); // traces leave later, and nobody can wait for them
+        MessageQueue traces = new MessageQueue(topic + "-trace", broker, 0);
+        long deadline = System.currentTimeMillis() + TRACE_PATIENCE_MS;
+        while (producer.maxOffset(traces) == 0 && System.currentTimeMillis() < deadline) {
+            Thread.sleep(POLL_MS); // traces leave later, and the client does not say when
+        }
         producer.shutdown();
     }
 

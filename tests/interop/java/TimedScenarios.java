@@ -16,7 +16,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /** Delay levels, times of a message's own, and taking such a message back. */
 final class TimedScenarios {
     private static final int LEVELS = 4;
-    private static final int LATE_MS = 2500;
+    // Taking a message back must be quicker than this, and what should not come would come before.
+    private static final int RECALLED_MS = 6000;
+    private static final int LATE_MS = 6500;
 
     private final Clients clients;
 
@@ -82,7 +84,7 @@ final class TimedScenarios {
     private static void recall(List<String> answer, DefaultMQProducer producer, String topic) throws Exception {
         for (Method each : DefaultMQProducer.class.getMethods()) {
             if (each.getName().equals("recallMessage")) {
-                SendResult result = producer.send(timed(topic, "TIMER_DELAY_MS", "setDelayTimeMs", 2000, 2000));
+                SendResult result = producer.send(timed(topic, "TIMER_DELAY_MS", "setDelayTimeMs", RECALLED_MS, RECALLED_MS));
                 String handle = handleOf(result);
                 answer.add("recalled " + result.getMsgId().equals(each.invoke(producer, topic, handle)));
                 answer.add("recalled by nonsense " + Clients.attempted(() -> {

@@ -7,17 +7,14 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.figures import EMBERQ, OFFICIAL, Figures, Row
+from benchmarks.page_part import goal_table, write_part
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations" / "performance.md"
-BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->\n"
 
 
 def main() -> None:
     figures = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Figures)
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = "\n".join(markdown(figures, Path(sys.argv[1]).name))
-    PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{after}")
+    write_part(PAGE, "figures", markdown(figures, Path(sys.argv[1]).name))
 
 
 def markdown(figures: Figures, file_name: str) -> Iterator[str]:
@@ -29,19 +26,10 @@ def markdown(figures: Figures, file_name: str) -> Iterator[str]:
         f"[{file_name}](../../benchmarks/results/{file_name})."
     )
     yield ""
-    yield from _goals(figures)
+    yield from goal_table(figures.goals)
+    yield ""
     yield from _starts(figures)
     yield from _rows(figures)
-
-
-def _goals(figures: Figures) -> Iterator[str]:
-    words = {True: "met", False: "**missed**", None: "open"}
-    yield "| Goal | Wanted | Measured | |"
-    yield "|---|---|---|---|"
-    for goal in figures.goals:
-        verdict = words[goal.is_met] + (f": {goal.cause}" if goal.cause else "")
-        yield f"| {goal.name} | {goal.target} | {goal.measured} | {verdict} |"
-    yield ""
 
 
 def _starts(figures: Figures) -> Iterator[str]:

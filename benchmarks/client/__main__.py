@@ -109,7 +109,7 @@ def _start_all(stack: ExitStack, wanted: list[Program], sizes: list[int]) -> Pro
     kafka = ""
     if ON_KAFKA.intersection(wanted):
         _say("Kafka")
-        kafka = stack.enter_context(servers.kafka())
+        kafka = stack.enter_context(servers.kafka()).address
         _fill_kafka(kafka, sizes)
     running: Programs = {}
     for program in wanted:

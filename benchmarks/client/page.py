@@ -1,21 +1,15 @@
 """The tables of a run: printed, and as Markdown between two marks of benchmarks/README.md."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 
 from benchmarks.client.figures import Figures, Row
 from benchmarks.client.rows import WAYS, Program
-
-PAGE = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- client: begin -->\n", "<!-- client: end -->\n"
+from benchmarks.page_part import README, goal_table, write_part
 
 
 def publish(figures: Figures, file_name: str) -> None:
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = "\n".join(lines(figures, file_name))
-    PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{after}")
+    write_part(README, "client", lines(figures, file_name))
 
 
 def lines(figures: Figures, file_name: str | None = None) -> Iterator[str]:
@@ -35,10 +29,7 @@ def lines(figures: Figures, file_name: str | None = None) -> Iterator[str]:
             f"| {median(start.from_client_s) * 1000:.1f} ms |"
         )
     yield ""
-    yield "| Goal | Wanted | Measured | |"
-    yield "|---|---|---|---|"
-    for goal in figures.goals:
-        yield f"| {goal.name} | {goal.target} | {goal.measured} | {_verdict(goal.is_met)} |"
+    yield from goal_table(figures.goals)
 
 
 def about(figures: Figures) -> str:
@@ -67,7 +58,3 @@ def _table(figures: Figures, size: int) -> Iterator[str]:
 
 def _cell(row: Row | None) -> str:
     return "" if row is None else f"{row.per_s:,.0f}, {row.cpu_us:.1f}"
-
-
-def _verdict(is_met: bool | None) -> str:
-    return {True: "met", False: "**missed**", None: "open"}[is_met]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from benchmarks.scenarios.brokers import JAVA_HEAP, NEIGHBOUR_PORTS, await_first_message
 from benchmarks.servers import (
     emberq_command,
@@ -49,9 +51,14 @@ def emberq_cluster() -> Iterator[str]:
             yield address
 
 
+class RunningKafka(Struct, frozen=True, kw_only=True):
+    address: str
+    pid: int
+
+
 @contextmanager
-def kafka() -> Iterator[str]:
-    """One Kafka process that is broker and controller; yields its address."""
+def kafka() -> Iterator[RunningKafka]:
+    """One Kafka process that is broker and controller."""
     jars = resolved_jars(
         f"kafka-{KAFKA_VERSION}", (KAFKA_ARTIFACT,), KAFKA_VERSION, group=KAFKA_GROUP
     )
@@ -69,7 +76,7 @@ def kafka() -> Iterator[str]:
             raise RuntimeError(f"Kafka's store: {formatted.stdout}{formatted.stderr}")
         with process_in_home([*java, "kafka.Kafka", str(settings)], home) as (process, _):
             _await_port(process, port, home)
-            yield f"127.0.0.1:{port}"
+            yield RunningKafka(address=f"127.0.0.1:{port}", pid=process.pid)
 
 
 def _kafka_settings(home: Path, port: int) -> Path:

@@ -1,14 +1,12 @@
 """The table of a run: printed, and as Markdown between two marks of benchmarks/README.md."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import EMBERQ, OFFICIAL
+from benchmarks.page_part import README, goal_table, verdict, write_part
 from benchmarks.scenarios.figures import Figures, Row
 
-PAGE = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
 _HEADINGS = (
     "Row",
     "EmberQ/s",
@@ -24,10 +22,7 @@ _HEADINGS = (
 
 
 def publish(figures: Figures, file_name: str) -> None:
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = "\n".join(markdown(figures, file_name))
-    PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{after}")
+    write_part(README, "scenarios", markdown(figures, file_name))
 
 
 def markdown(figures: Figures, file_name: str) -> Iterator[str]:
@@ -48,10 +43,7 @@ def markdown(figures: Figures, file_name: str) -> Iterator[str]:
             f"| {memory.resident_mb:.0f} MB | {memory.anonymous_mb:.0f} MB |"
         )
     yield ""
-    yield "| Goal | Wanted | Measured | |"
-    yield "|---|---|---|---|"
-    for goal in figures.goals:
-        yield f"| {goal.name} | {goal.target} | {goal.measured} | {_verdict(goal.is_met)} |"
+    yield from goal_table(figures.goals)
 
 
 def lines(figures: Figures) -> Iterator[str]:
@@ -72,7 +64,7 @@ def lines(figures: Figures) -> Iterator[str]:
             f"{memory.resident_mb:.1f} MB resident, {memory.anonymous_mb:.1f} MB anonymous"
         )
     for goal in figures.goals:
-        yield f"{_verdict(goal.is_met):<10} {goal.name:<44} {goal.measured:<40} {goal.target}"
+        yield f"{verdict(goal.is_met):<10} {goal.name:<44} {goal.measured:<40} {goal.target}"
 
 
 def about(figures: Figures) -> str:
@@ -103,7 +95,3 @@ def _cells(ours: Row, theirs: Row | None) -> list[str]:
 def _latencies(row: Row) -> str:
     refused = f" ({row.refused} refused)" if row.refused else ""
     return " / ".join(f"{ms:.2f}" for ms in row.latencies_ms.values()) + refused
-
-
-def _verdict(is_met: bool | None) -> str:
-    return {True: "met", False: "**missed**", None: "open"}[is_met]

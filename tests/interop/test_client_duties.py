@@ -1,4 +1,5 @@
-"""What our client does beside messages, on official brokers: light heartbeats, message trace."""
+"""What our client does beside messages, on official brokers: light heartbeats, offsets, message
+trace."""
 
 import asyncio
 
@@ -7,14 +8,16 @@ import pytest
 from emberq.aio import (
     Client,
     ClientSettings,
+    MessageQueue,
     Producer,
     PullConsumer,
     PushConsumer,
     ReceivedMessage,
 )
+from emberq.client.aio.scans import Scans
 from emberq.client.core.heartbeat_forms import HeartbeatForms
 from emberq.protocol.bodies.heartbeat import Heartbeat
-from tests.interop.harness.cluster import Cluster
+from tests.interop.harness.cluster import BROKER_NAME, Cluster
 from tests.interop.harness.waiting import eventually
 from tests.support.waiting import until
 
@@ -24,6 +27,7 @@ FIRST = "CONSUME_FROM_FIRST_OFFSET"
 DEADLINE_S = 60.0
 # Brokers before 5.0 answer no heartbeat with a word about its form.
 LIGHT_SINCE = 5
+GROUPS = 200
 
 
 async def test_members_with_light_heartbeats_go_on_consuming(
@@ -68,6 +72,25 @@ async def test_members_with_light_heartbeats_go_on_consuming(
     assert any(topic in line and "wanted" in line for line in lines), lines
     is_light = int(cluster.line.server_version.split(".")[0]) >= LIGHT_SINCE
     assert (True in forms) == is_light
+
+
+async def test_first_offsets_of_new_groups_are_all_kept(cluster: Cluster) -> None:
+    """Told at once, one of four was lost in 1 to 4 of 100 groups on either line."""
+    topic = "EmberqGroups"
+    queues = [MessageQueue(BROKER_NAME, number, topic) for number in range(4)]
+    offsets = {queue: 100 + queue.queue_id for queue in queues}
+    async with (
+        Client(cluster.emberq.address) as client,
+        Producer("emberq-groups", client=client) as producer,
+    ):
+        await producer.create_topic(topic, queues=len(queues))
+        scans = Scans(client)
+        await scans.queues(topic)
+        for number in range(GROUPS):
+            group = f"emberq-new-{number}"
+            await scans.commit(group, offsets)
+            heads = await scans.heads(queues, group)
+            assert {queue: head.committed for queue, head in heads.items()} == offsets, group
 
 
 def test_official_tools_read_our_traces(own_cluster: Cluster) -> None:

@@ -263,6 +263,33 @@ async def test_brokers_that_know_every_group_at_0_are_asked_for_what_they_store(
         assert after[QUEUE] == QueueHead(0, 7, 0, None)
 
 
+async def test_the_first_offset_of_a_group_is_stored_before_others_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Official brokers may lose one of two first offsets that come at once."""
+    commit, steps = QueueCalls.commit, list[str]()
+
+    async def noted(
+        self: QueueCalls, group: str, queue: MessageQueue, offset: int, **_: bool
+    ) -> None:
+        steps.append("begin")
+        await commit(self, group, queue, offset, is_oneway=False)
+        steps.append("end")
+
+    monkeypatch.setattr(QueueCalls, "commit", noted)
+    async with scanned(tmp_path, is_official=True) as it:
+        await it.put(1)
+        await it.scans.pin("G", {QUEUE: 0})  # makes the groups
+        steps.clear()
+        offsets = {MessageQueue("broker-a", number, "T"): number for number in range(4)}
+
+        await it.scans.commit("G" + START_GROUP_SUFFIX, offsets)
+
+        heads = await it.scans.heads(list(offsets), "G")
+        assert {queue: head.start for queue, head in heads.items()} == offsets
+        assert steps == ["begin", "end"] + ["begin"] * 3 + ["end"] * 3
+
+
 async def test_the_broker_says_where_its_files_are(tmp_path: Path) -> None:
     async with scanned(tmp_path, is_official=False) as it:
         await it.put(1)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from emberq.client.aio.client import Client
-from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls
+from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls, firsts_and_others
 from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart
 from emberq.errors import (
     BrokerError,
@@ -115,14 +115,18 @@ class OfficialScans:
         async def commit(queue: MessageQueue) -> None:
             await self._calls.commit(group, queue, offsets[queue], is_oneway=False)
 
+        async def commit_all() -> None:
+            for step in firsts_and_others(offsets):
+                await limited(commit, step)
+
         try:
-            await limited(commit, offsets)
+            await commit_all()
         except BrokerError as error:
             if not isinstance(error, GroupNotFound) and error.code != ResponseCode.SYSTEM_ERROR:
                 raise
             for broker_name in {queue.broker_name for queue in offsets}:
                 await self._make_group(broker_name, group)
-            await limited(commit, offsets)
+            await commit_all()
 
     async def show(self, group: str, broker_names: Collection[str]) -> None:
         """Let tools find the offsets of a group: they look for it by its retry topic, which

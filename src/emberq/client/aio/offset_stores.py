@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls
+from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls, firsts_and_others
 from emberq.errors import ClientError, ProtocolError, RemotingError
 from emberq.model.queue import MessageQueue
 from emberq.protocol.bodies.codec import decode_body
@@ -15,6 +15,10 @@ from emberq.protocol.fastjson import write_pretty_json
 from emberq.stored_file import backup_of, replace_file
 
 log = logging.getLogger(__name__)
+
+# How often an offset is told to a broker that gives no answer: a second time with the next save,
+# because official brokers may lose the first offsets of a group if its members tell them at once.
+TELLINGS = 2
 
 
 class OffsetStore(Protocol):
@@ -71,14 +75,14 @@ class BrokerOffsets(_Offsets):
         super().__init__()
         self._calls = calls
         self._group = group
-        self._saved: dict[MessageQueue, int] = {}
+        self._told: dict[MessageQueue, tuple[int, int]] = {}  # offsets, and how often
 
     def forget(self, queue: MessageQueue) -> None:
         super().forget(queue)
-        self._saved.pop(queue, None)
+        self._told.pop(queue, None)
 
     def say_again(self) -> None:
-        self._saved.clear()
+        self._told.clear()
 
     async def load(self, queue: MessageQueue) -> int:
         return await self._calls.committed(self._group, queue)
@@ -86,16 +90,19 @@ class BrokerOffsets(_Offsets):
     async def save(self, queues: Collection[MessageQueue]) -> None:
         for queue in queues:
             offset = self.known(queue)
-            if offset < 0 or self._saved.get(queue) == offset:
+            told, times = self._told.get(queue, (NO_OFFSET, 0))
+            times = times if told == offset else 0
+            if offset < 0 or times == TELLINGS:
                 continue
             try:
                 await self._calls.commit(self._group, queue, offset)
-                self._saved[queue] = offset
+                self._told[queue] = (offset, times + 1)
             except (ClientError, RemotingError) as error:
                 log.warning("offset_not_saved queue=%s reason=%s", queue, error)
 
     async def hand_over(self, queues: Collection[MessageQueue]) -> None:
-        await asyncio.gather(*map(self._hand_over, queues))
+        for step in firsts_and_others(queues):
+            await asyncio.gather(*map(self._hand_over, step))
 
     async def _hand_over(self, queue: MessageQueue) -> None:
         offset = self.known(queue)
@@ -103,7 +110,7 @@ class BrokerOffsets(_Offsets):
             return
         try:
             await self._calls.commit(self._group, queue, offset, is_oneway=False)
-            self._saved[queue] = offset
+            self._told[queue] = (offset, TELLINGS)
         except (ClientError, RemotingError) as error:
             log.warning("offset_not_saved queue=%s reason=%s", queue, error)
 

@@ -1,6 +1,6 @@
 """Questions about one queue, and offsets of a group in it, to the broker that has it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from emberq.client.aio.client import Client
 from emberq.errors import BrokerNotFound
@@ -109,3 +109,19 @@ class QueueCalls:
 
 def _offset(answer: Command) -> int:
     return from_fields(OffsetResponse, answer.fields or {}).offset
+
+
+def firsts_and_others(
+    queues: Iterable[MessageQueue],
+) -> tuple[list[MessageQueue], list[MessageQueue]]:
+    """One queue of each topic and broker, and the rest: so that offsets are committed in two steps.
+
+    Official brokers make a group's table of a topic when its first offset comes. Of two that come
+    at once to different queues, each may get a table of its own, and one of the tables is lost.
+    """
+    firsts: dict[tuple[str, str], MessageQueue] = {}
+    others: list[MessageQueue] = []
+    for queue in queues:
+        if firsts.setdefault((queue.broker_name, queue.topic), queue) != queue:
+            others.append(queue)
+    return list(firsts.values()), others

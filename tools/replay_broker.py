@@ -33,7 +33,7 @@ def show(area: str, name: str, scenario: dict[str, object], *, is_all: bool) -> 
     explained = ON_PURPOSE.get(area, {}).get(name, {})
     with tempfile.TemporaryDirectory(prefix="replay-", ignore_cleanup_errors=True) as home:
         try:
-            differences = replay(scenario, Path(home))
+            differences = replay(scenario, Path(home), explained)
         except DidNotStart as error:
             differences = {"start": str(error)}
     unexplained = {step: text for step, text in differences.items() if step not in explained}

@@ -26,7 +26,7 @@ CASES = [(area, name) for area in areas() for name in scenarios(area)]
 def test_the_recorded_answers_are_ours(area: str, name: str, tmp_path: Path) -> None:
     explained = ON_PURPOSE.get(area, {}).get(name, {})
 
-    differences = replay(scenarios(area)[name], tmp_path)
+    differences = replay(scenarios(area)[name], tmp_path, explained)
 
     unexpected = [f"{step}: {text}" for step, text in differences.items() if step not in explained]
     assert not unexpected, "\n".join(unexpected)

@@ -17,6 +17,8 @@ Seen = dict[str, Any]
 
 ANSWER_TIMEOUT_S = 20.0
 EVENTUALLY_TIMEOUT_S = 45.0
+# Where our answer differs on purpose, the recorded one never comes: as long as ours may take.
+EXPLAINED_TIMEOUT_S = 3.0
 QUIET_S = 0.3
 CLOSED_WITHIN_S = 1.0
 POLL_S = 0.02
@@ -26,7 +28,12 @@ class NeverCameTrue(Exception):
     """An answer that was waited for did not come; the text has the last one."""
 
 
-def play(step: Seen, talk: Conversation, until: Callable[[Seen], bool] | None) -> Seen:
+def play(
+    step: Seen,
+    talk: Conversation,
+    until: Callable[[Seen], bool] | None,
+    timeout_s: float = EVENTUALLY_TIMEOUT_S,
+) -> Seen:
     """What is to be recorded beside the step: {} or {"answer": …} and the like."""
     name = step.get("connection", "a")
     match step["kind"]:
@@ -45,7 +52,7 @@ def play(step: Seen, talk: Conversation, until: Callable[[Seen], bool] | None) -
         case "heard" | "reply":
             return _play_heard(step, talk)
         case _:
-            return _play_request(step, talk, until)
+            return _play_request(step, talk, until, timeout_s)
     return {}
 
 
@@ -74,10 +81,12 @@ def _play_heard(step: Seen, talk: Conversation) -> Seen:
             return {"frame": shaped(frame, talk)}
 
 
-def _play_request(step: Seen, talk: Conversation, until: Callable[[Seen], bool] | None) -> Seen:
+def _play_request(
+    step: Seen, talk: Conversation, until: Callable[[Seen], bool] | None, timeout_s: float
+) -> Seen:
     name = step.get("connection", "a")
     is_oneway = bool(step["request"].get("flag", 0) & ONEWAY_FLAG)
-    deadline = time.monotonic() + EVENTUALLY_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while True:
         request = talk.filled_in(request_from_json(step["request"]))
         answer = _call(talk, name, request, QUIET_S if is_oneway else ANSWER_TIMEOUT_S)

@@ -13,13 +13,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.golden.broker.conversation import Conversation
-from tests.golden.broker.playing import NeverCameTrue, play
+from tests.golden.broker.playing import (
+    EVENTUALLY_TIMEOUT_S,
+    EXPLAINED_TIMEOUT_S,
+    NeverCameTrue,
+    play,
+)
 from tests.interop.harness.ports import free_port_with
 
 RECORDINGS = Path(__file__).parent
@@ -79,28 +84,30 @@ def emberq_broker(home: Path, config: dict[str, str]) -> Iterator[int]:
             process.kill()
 
 
-def replay(scenario: Scenario, home: Path) -> dict[str, str]:
-    """Step → what differs."""
+def replay(scenario: Scenario, home: Path, explained: Container[str] = ()) -> dict[str, str]:
+    """Step → what differs; of `explained` steps it is known that they do."""
     differences = {}
     with emberq_broker(home, scenario["config"]) as port:
         talk = Conversation(port, home)
         try:
             for step in scenario["steps"]:
-                if found := difference(step, talk):
+                is_explained = step["name"] in explained
+                if found := difference(step, talk, is_explained=is_explained):
                     differences[step["name"]] = found
         finally:
             talk.close_all()
     return differences
 
 
-def difference(step: Shape, talk: Conversation) -> str | None:
+def difference(step: Shape, talk: Conversation, *, is_explained: bool) -> str | None:
+    timeout_s = EXPLAINED_TIMEOUT_S if is_explained else EVENTUALLY_TIMEOUT_S
     expected = step.get("answer", step.get("frame"))
 
     def is_same(shape: Shape) -> bool:
         return expected is not None and not shape_difference(step, shape, expected)
 
     try:
-        seen = play(step, talk, is_same if step["kind"] == "eventually" else None)
+        seen = play(step, talk, is_same if step["kind"] == "eventually" else None, timeout_s)
     except NeverCameTrue:
         seen = play(step, talk, None)
     except (ConnectionError, KeyError) as error:  # a step before it failed

@@ -1,16 +1,14 @@
 """Once per id: rows are sent as they come, and brokers leave out those that they have."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from emberq.client.aio.once import TOGETHER_MAX, OnceSends
 from emberq.client.core.message import Message
-from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES
 from emberq.model.queue import MessageQueue
-from emberq.spark.encoded_placing import bodies_of
 from emberq.spark.encoded_rows import RowEncoder
 from emberq.spark.links import link_to
 from emberq.spark.outgoing_rows import ID_PROPERTY, RowMessages
@@ -63,15 +61,10 @@ class IdempotentDelivery:
         async def send(by_queue: ByQueue) -> None:
             await side_by_side(send_to(queue, own) for queue, own in by_queue.items())
 
-        async def send_elements(queue: MessageQueue, elements: Any) -> None:
-            for body in bodies_of(elements, MESSAGE_SIZE_MAX_BYTES, TOGETHER_MAX):
+        def send_elements(body: bytes, queue: MessageQueue) -> Awaitable[object]:
+            return sends.send_elements(body, queue, options.timeout_s)
 
-                async def once(body: bytes = body) -> None:
-                    await sends.send_elements(body, queue, options.timeout_s)
-
-                await sent_again(once, producer, queue.topic, options)
-
-        encoded = Encoded(RowEncoder(rows, _unique_keys, by_id=True), send_elements)
+        encoded = Encoded(RowEncoder(rows, _unique_keys, by_id=True), send_elements, TOGETHER_MAX)
         sending = RowSending(rows, link, producer, task, options, send, by_id=True, encoded=encoded)
         return sending.run(batches)
 

@@ -179,4 +179,4 @@ async def looked_up_anew(client: Client, topic: str) -> None:
     try:
         await client.routes.refresh(client.wrap(topic))
     except ClientError as error:
-        log.info("route_not_refreshed topic=%s reason=%s", topic, error)
+        log.debug("route_not_refreshed topic=%s reason=%s", topic, error)

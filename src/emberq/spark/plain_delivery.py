@@ -1,14 +1,12 @@
 """At least once: rows are sent as they come. Those of one queue go in their order, in batch
 requests; queues go side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 from emberq.client.aio.producer import Producer
 from emberq.client.core.message import Message
-from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES
 from emberq.model.queue import MessageQueue
-from emberq.spark.encoded_placing import bodies_of
 from emberq.spark.encoded_rows import RowEncoder, hex_keys
 from emberq.spark.links import link_to
 from emberq.spark.outgoing_rows import RowMessages
@@ -45,13 +43,8 @@ class PlainDelivery:
         def keys(topic: str, ids: Any, count: int) -> Any:
             return hex_keys(*link.client.keys.take_numbers(count))
 
-        async def send_elements(queue: MessageQueue, elements: Any) -> None:
-            for body in bodies_of(elements, MESSAGE_SIZE_MAX_BYTES):
-
-                async def once(body: bytes = body) -> None:
-                    await producer.encoded.send(body, queue, name)
-
-                await sent_again(once, producer, queue.topic, options)
+        def send_elements(body: bytes, queue: MessageQueue) -> Awaitable[object]:
+            return producer.encoded.send(body, queue, name)
 
         encoded = Encoded(RowEncoder(rows, keys), send_elements)
         sending = RowSending(rows, link, producer, task, options, send, encoded=encoded)

@@ -1,9 +1,11 @@
 """The rows of one task on their way: the next ones are made ready while these are sent."""
 
 import asyncio
+import sys
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -11,9 +13,10 @@ from msgspec import Struct
 from emberq.client.aio.producer import Producer
 from emberq.client.aio.transactions import Check
 from emberq.client.core.message import Message
+from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES
 from emberq.errors import BrokerNotFound, RemotingError, SendFailed, TopicNotFound
 from emberq.model.queue import MessageQueue
-from emberq.spark.encoded_placing import placed_rows
+from emberq.spark.encoded_placing import bodies_of, placed_rows
 from emberq.spark.encoded_rows import EncodedRows, RowEncoder
 from emberq.spark.links import Link, looked_up_anew, retried
 from emberq.spark.outgoing_rows import RowMessages, placed
@@ -48,11 +51,12 @@ class Task(Struct, frozen=True):
 
 
 class Encoded(Struct, frozen=True):
-    """The way of rows that need no messages: who encodes them, and who sends those of a queue, a
-    column of elements, in their order."""
+    """The way of rows that need no messages: who encodes them, who sends what fits into one
+    request to a queue, and how many rows that may be."""
 
     encoder: RowEncoder
-    send: Callable[[MessageQueue, Any], Coroutine[Any, Any, None]]
+    send: Callable[[bytes, MessageQueue], Awaitable[object]]
+    together_max: int = sys.maxsize
 
 
 class RowSending:
@@ -125,7 +129,15 @@ class RowSending:
     ) -> None:
         for rows in by_topic:
             by_queue = placed_rows(rows, await self._queues(rows.topic), first_queue)
-            await side_by_side(encoded.send(queue, own) for queue, own in by_queue.items())
+            await side_by_side(
+                self._send_elements(encoded, queue, own) for queue, own in by_queue.items()
+            )
+
+    async def _send_elements(self, encoded: Encoded, queue: MessageQueue, elements: Any) -> None:
+        """One request after the other: rows of a queue keep their order."""
+        for body in bodies_of(elements, MESSAGE_SIZE_MAX_BYTES, encoded.together_max):
+            once = partial(encoded.send, body, queue)
+            await sent_again(once, self._producer, queue.topic, self._options)
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
         async def found() -> list[MessageQueue]:

@@ -15,6 +15,8 @@ def local_session(
 ) -> Any:
     use_own_interpreters()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Where it is set, each process of Spark would compile the package anew: no user's does.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     from pyspark.sql import SparkSession
 
     builder = (

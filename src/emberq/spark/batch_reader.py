@@ -17,9 +17,7 @@ from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, new_slices, plan_partitions
 from emberq.spark.positions import QueueHeads, end_offsets, start_offsets, times_of
 from emberq.spark.record_sizes import RecordSizes
-from emberq.spark.rows import message_batches
 from emberq.spark.shipping import Shipped
-from emberq.spark.views import index_batches, queue_rows
 
 
 class SlicesPartition(InputPartition):
@@ -55,23 +53,9 @@ class BatchReader(Shipped, DataSourceReader):
         return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        from emberq.spark.reading import read_slices  # noqa: PLC0415 - planners decode nothing
+
         return read_slices(slices_of(partition), self._columns, self._options)
-
-
-def read_slices(
-    slices: Partition, columns: Sequence[Column], options: SourceOptions
-) -> Iterator[Any]:
-    # Store times are in no entry, and all columns of the index are columns of messages too.
-    has_times = any(column.name == "storeTimestamp" for column in columns)
-    if options.view == "messages" or (options.view == "index" and has_times):
-        return message_batches(slices, columns, options)
-    if options.view == "archive":
-        from emberq.spark.archive.view import archive_batches  # noqa: PLC0415 - few write files
-
-        return archive_batches(slices, columns, options)
-    if options.view == "index":
-        return index_batches(slices, columns, options)
-    return queue_rows(columns, options)
 
 
 def resolve_start(

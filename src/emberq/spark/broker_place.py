@@ -17,7 +17,6 @@ from emberq.record.decode import iter_records
 from emberq.record.properties import find_stored_property
 from emberq.record.string_hash import tag_code
 from emberq.spark.links import Link, link_to
-from emberq.spark.local_files import local_contents
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import QueueSlice
 from emberq.spark.pulling import pulled
@@ -144,6 +143,8 @@ class BrokerPlace:
         if options.scan == "rpc":
             yield from pulled(each, options)
             return
+        from emberq.spark.local_files import local_contents  # noqa: PLC0415 - few have the files
+
         rest = each
         for content, read_to in local_contents(each, self._link, options):
             rest = QueueSlice(each.queue, read_to, each.stop)

@@ -13,7 +13,7 @@ DRIVER_MEMORY = "2g"
 def local_session(
     home: Path, master: str, jars: Iterable[Path] = (), memory: str = DRIVER_MEMORY
 ) -> Any:
-    use_own_interpreters()
+    use_own_interpreters(master)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Where it is set, each process of Spark would compile the package anew: no user's does.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from emberq.spark.interpreter import worker_python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -36,8 +38,8 @@ def environment() -> dict[str, str]:
     java_home = Path(sys.prefix, "java-home")
     return {
         **({"JAVA_HOME": str(java_home)} if java_home.exists() else {}),
-        **{"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), worker_python()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
 

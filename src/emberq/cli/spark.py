@@ -254,7 +254,7 @@ def submit(
         job.spark, master=master or job.spark.master, conf={**job.spark.conf, **_pairs(conf)}
     )
     job.spark = settings
-    use_own_interpreters()
+    use_own_interpreters(settings.master)
     with tempfile.TemporaryDirectory(prefix="emberq-submit-") as folder:
         submission = Submission(
             job_file=file.resolve(),
@@ -355,6 +355,6 @@ def run_project(
         command = run_command(folder, remote, _pairs(conf), is_dry=is_dry, is_full=is_full)
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
-    use_own_interpreters()
+    use_own_interpreters(remote)
     # Tables and catalogue stand in the folder, wherever the command is given.
     sys.exit(subprocess.run(command, cwd=folder, check=False).returncode)

@@ -11,6 +11,7 @@ from emberq.errors import PipelineError
 from emberq.pipelines.failures import readable_failures
 from emberq.pipelines.job import SparkSettings
 from emberq.spark import register
+from emberq.spark.interpreter import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ def job_session(
 
 def start_session(settings: SparkSettings) -> "SparkSession":
     """Start Spark with the defaults of jobs under what the settings say."""
-    use_own_interpreters()
+    use_own_interpreters(settings.master)
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -66,9 +67,10 @@ def start_session(settings: SparkSettings) -> "SparkSession":
     return builder.getOrCreate()
 
 
-def use_own_interpreters() -> None:
+def use_own_interpreters(master: str) -> None:
     """Workers run this Python; Java is the environment's own where set-up provided one."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_here = master == "local" or master.startswith("local[")
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python() if is_here else sys.executable)
     java_home = Path(sys.prefix, "java-home")
     if java_home.exists():
         os.environ["JAVA_HOME"] = str(java_home)

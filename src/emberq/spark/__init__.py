@@ -6,12 +6,14 @@ not look for it.
 
 from typing import TYPE_CHECKING
 
+from emberq.spark.interpreter import worker_python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from emberq.spark.tracking import OffsetTracker
 
-__all__ = ["offset_tracker", "register", "track"]
+__all__ = ["offset_tracker", "register", "track", "worker_python"]
 
 
 def register(spark: "SparkSession") -> None:

@@ -1,10 +1,10 @@
 """The columns of each view: their types in Spark's words, and which of them come unasked. Pure."""
 
-import difflib
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from emberq.config_file import nearest
 from emberq.errors import ConfigError
 from emberq.spark.options import SourceOptions
 
@@ -138,8 +138,8 @@ def find_column(view: str, name: str) -> Column:
     found = by_lower.get(name.lower())
     if found is not None:
         return found
-    near = difflib.get_close_matches(name.lower(), by_lower, 1)
-    hint = f"did you mean {by_lower[near[0]].name}?" if near else f"there are {_list(view)}"
+    near = nearest(name, [column.name for column in CATALOGUE[view]])
+    hint = f"did you mean {near}?" if near else f"there are {_list(view)}"
     raise ConfigError(f"the view {view} has no column {name!r}: {hint}")
 
 

@@ -1,10 +1,10 @@
 """Texts of options as values: numbers with units, times, durations, choices. Pure."""
 
-import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
+from emberq.config_file import nearest
 from emberq.errors import ConfigError
 
 # Spark gives the options of a table with this in front, and sometimes without it too.
@@ -100,7 +100,6 @@ def _wrong(name: str, text: str, expected: str) -> ConfigError:
 
 
 def _unknown(key: str, known: Sequence[str]) -> ConfigError:
-    by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), by_lower, 1)
-    hint = f"did you mean {by_lower[near[0]]}?" if near else "see docs/reference/spark-options.md"
+    near = nearest(key, known)
+    hint = f"did you mean {near}?" if near else "see docs/reference/spark-options.md"
     return ConfigError(f"there is no option {key!r}: {hint}")

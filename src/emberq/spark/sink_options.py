@@ -1,12 +1,12 @@
 """Options of the sink, and the columns that it takes. Pure."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
+from emberq.config_file import nearest
 from emberq.errors import ConfigError
 from emberq.spark.columns import BINARY, INT, LONG, MAP, STRING, TIMESTAMP
 from emberq.spark.option_table import CONNECTION, SINK
@@ -102,8 +102,8 @@ def check_sink_columns(fields: Sequence[tuple[str, str]], options: SinkOptions) 
     for name, kind in fields:
         kinds = SINK_COLUMNS.get(name)
         if kinds is None:
-            near = difflib.get_close_matches(name, SINK_COLUMNS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(SINK_COLUMNS)}"
+            near = nearest(name, SINK_COLUMNS)
+            hint = f"did you mean {near}?" if near else f"it takes {', '.join(SINK_COLUMNS)}"
             raise ConfigError(f"the sink knows no column {name!r}: {hint}")
         if kind not in kinds:
             raise ConfigError(f"column {name} is {kind}; the sink takes {' or '.join(kinds)}")

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from emberq.errors import DataLost
 from emberq.spark.columns import Column
+from emberq.spark.lasting_objects import keep_what_lasts
 from emberq.spark.offsets import Offsets
 from emberq.spark.options import EARLIEST, Position, SourceOptions
 from emberq.spark.places import Place, place_of
@@ -50,7 +51,9 @@ class BatchReader(Shipped, DataSourceReader):
         end = {queue: max(stop, start[queue]) for queue, stop in end.items()}
         slices = new_slices(start, end)
         sizes = RecordSizes(place)
-        return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
+        planned = plan_partitions(slices, options.partition, sizes)
+        keep_what_lasts()
+        return [SlicesPartition(each) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from emberq.spark.reading import read_slices  # noqa: PLC0415 - planners decode nothing

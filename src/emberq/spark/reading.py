@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from emberq.spark.columns import Column
+from emberq.spark.lasting_objects import keep_what_lasts
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import Partition
 from emberq.spark.rows import message_batches
@@ -14,6 +15,11 @@ from emberq.spark.views import index_batches, queue_rows
 def read_slices(
     slices: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
+    yield from _batches(slices, columns, options)
+    keep_what_lasts()
+
+
+def _batches(slices: Partition, columns: Sequence[Column], options: SourceOptions) -> Iterator[Any]:
     # Store times are in no entry, and all columns of the index are columns of messages too.
     has_times = any(column.name == "storeTimestamp" for column in columns)
     if options.view == "messages" or (options.view == "index" and has_times):

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 
 from emberq.errors import ConfigError
 from emberq.spark.idempotent_delivery import IdempotentDelivery
+from emberq.spark.lasting_objects import keep_what_lasts
 from emberq.spark.plain_delivery import PlainDelivery
 from emberq.spark.row_sending import Task
 from emberq.spark.shipping import Shipped
@@ -48,7 +49,7 @@ class BatchWriter(Shipped, DataSourceArrowWriter):
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         task = Task(self._writer, 0, partition)
-        return Written(_delivery(self._options).write(iterator, task))
+        return _written(iterator, task, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _delivery(self._options).commit(_results(messages))
@@ -69,13 +70,19 @@ class StreamWriter(Shipped, DataSourceStreamArrowWriter):
         query = (context.getLocalProperty(_QUERY_ID) or "query").replace("-", "")
         batch = int(context.getLocalProperty(_BATCH_ID) or "0")
         task = Task(query, batch, context.partitionId())
-        return Written(_delivery(self._options).write(iterator, task))
+        return _written(iterator, task, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _delivery(self._options).commit(_results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _delivery(self._options).abort(_results(messages))
+
+
+def _written(batches: Iterator[Any], task: Task, options: SinkOptions) -> Written:
+    result = _delivery(options).write(batches, task)
+    keep_what_lasts()
+    return Written(result)
 
 
 def _delivery(options: SinkOptions) -> Delivery:

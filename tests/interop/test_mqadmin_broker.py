@@ -14,6 +14,7 @@ from tests.interop.harness.admin_shell import AdminShell
 from tests.interop.harness.artifacts import Line
 from tests.interop.harness.servers import CLUSTER
 from tests.interop.harness.sites import BROKER_NAME, Site, Sites
+from tests.interop.harness.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -26,7 +27,12 @@ UNSTABLE = (
     (re.compile(r"\b20\d\d-\d\d-\d\d[ #]\d\d:\d\d:\d\d(?:[:,.]\d{3})?"), "TIME"),
     (re.compile(r"127\.0\.0\.1:\d+"), "PEER"),
     (re.compile(r"Topic Put TPS: .*"), "Topic Put TPS"),
+    # Rates of statsAll: how long ago a broker looked for the first time, it knows alone.
+    (re.compile(r"(?<= )\d+\.\d\d(?= +\d+\.\d\d +\d+ +\d+$)"), "IN"),
+    (re.compile(r"(?<=IN) +\d+\.\d\d(?= +\d+ +\d+$)"), " OUT"),
 )
+# Brokers look at their counters every ten seconds, each at its own time.
+COUNTED_WITHIN_S = 60.0
 PROPERTIES = re.compile(r"\{(\w+=[^{}]*)\}")
 STACK_FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more)")
 # Figures of this minute and of this disk, and what EmberQ has not: thread pools.
@@ -212,7 +218,11 @@ def test_progress_of_groups_is_shown_alike(tools: Tools, topic: str) -> None:
 
     of_group = tools.ask_unordered("consumerProgress", "-g", group)
     of_broker = tools.ask_unordered("brokerConsumeStats", "-b", "BROKER")
-    of_topic = tools.ask_unordered("statsAll", "-t", topic)
+    of_topic, _ = eventually(
+        lambda: tools.run("statsAll", "-t", topic),
+        lambda seen: sorted(seen[0]) == sorted(seen[1]),
+        COUNTED_WITHIN_S,
+    )
 
     assert topic in "".join(of_group)
     assert group in "".join(of_broker)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -32,6 +32,8 @@ CHECKED_TOPICS_MAX: Final = 1024
 
 _LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _KEY_SEPARATOR = " "
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _ID_BEGIN = f"{names.UNIQUE_KEY}{NAME_END}"
 _WAIT_BEGIN = f"{VALUE_END}{names.WAIT}{NAME_END}"
 _STORE_AWAITED = f"{_WAIT_BEGIN}true{VALUE_END}"
@@ -190,12 +192,16 @@ def delay_property(delay: int | timedelta | datetime) -> tuple[str, str]:
             raise MessageRefused(f"the delay level {delay} is negative")
         return names.DELAY, str(delay)
     if isinstance(delay, timedelta):
-        milliseconds = round(delay.total_seconds() * 1000)
-        if milliseconds < 0:
+        if delay < timedelta():
             raise MessageRefused(f"a delay of {delay} lies in the past")
-        return names.TIMER_DELAY_MS, str(milliseconds)
+        return names.TIMER_DELAY_MS, str(_whole_ms(delay))
     # A moment without a time zone is local time, as everywhere in Python.
-    return names.TIMER_DELIVER_MS, str(round(delay.timestamp() * 1000))
+    return names.TIMER_DELIVER_MS, str(_whole_ms(delay.astimezone(UTC) - _EPOCH))
+
+
+def _whole_ms(span: timedelta) -> int:
+    """Rounded up: a message is never early."""
+    return -(-span // _MILLISECOND)
 
 
 def plain_outgoing(topic: str, body: bytes, message_id: str) -> Outgoing:

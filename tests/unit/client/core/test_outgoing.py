@@ -66,7 +66,9 @@ def test_who_does_not_wait_for_the_store_says_so() -> None:
     [
         (3, "DELAY", "3"),
         (timedelta(seconds=1.5), "TIMER_DELAY_MS", "1500"),
+        (timedelta(milliseconds=1, microseconds=1), "TIMER_DELAY_MS", "2"),
         (datetime(2026, 1, 1, tzinfo=UTC), "TIMER_DELIVER_MS", "1767225600000"),
+        (datetime(2026, 1, 1, 0, 0, 0, 246_057, tzinfo=UTC), "TIMER_DELIVER_MS", "1767225600247"),
     ],
 )
 def test_delays_are_levels_times_or_moments(

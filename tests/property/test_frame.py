@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emberq.protocol.codes import SHORT_MAX, RequestCode
 from emberq.protocol.command import Command, HeaderEncoding
 from emberq.protocol.frame import FrameDecoder, encode_frame, parse_frame
 from emberq.protocol.languages import Language
@@ -13,8 +14,9 @@ pytestmark = pytest.mark.property
 LANGUAGES = list(Language.__members__)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)
-# The binary header wraps the pop codes: these numbers mean codes above 200000 there.
-BINARY_CODE = INT16.filter(lambda code: not 3442 <= code <= 3448 and code != 3543)
+# The binary header cuts codes to 16 bits: the low ones of a long code mean that one there.
+LONG_CODES = [int(code) for code in RequestCode if code > SHORT_MAX]
+BINARY_CODE = INT16.filter(lambda code: code & 0xFFFF not in {long & 0xFFFF for long in LONG_CODES})
 TEXT = st.text(max_size=30)  # without surrogates, which UTF-8 cannot hold
 NOT_EMPTY = st.text(min_size=1, max_size=30)
 
@@ -32,7 +34,7 @@ JSON_COMMANDS = st.builds(
 )
 BINARY_COMMANDS = st.builds(
     Command,
-    code=BINARY_CODE | st.sampled_from([200050, 200056, 200151]),
+    code=BINARY_CODE | st.sampled_from(LONG_CODES),
     fields=st.none() | st.dictionaries(NOT_EMPTY, NOT_EMPTY, min_size=1, max_size=6),
     flag=INT32,
     language=st.sampled_from(LANGUAGES),
@@ -98,6 +100,34 @@ def test_taking_only_some_commands_between_reads_loses_none(
     read += list(iter(decoder.next, None))
 
     assert read == commands
+
+
+@settings(deadline=None)
+@given(st.lists(COMMANDS, max_size=6), st.data())
+def test_bodies_that_others_receive_the_rest_of_come_out_whole(
+    commands: list[Command], data: st.DataObject
+) -> None:
+    stream = b"".join(map(encode_frame, commands))
+    decoder = FrameDecoder()
+
+    read = []
+    position = 0
+    while position < len(stream):
+        end = data.draw(st.integers(position + 1, len(stream)))
+        decoder.feed(stream[position:end])
+        position = end
+        read += list(iter(decoder.next, None))
+        body = decoder.take_large(data.draw(st.integers(1, 40)), lambda _: True)
+        whole = None
+        while body is not None and whole is None:
+            count = data.draw(st.integers(1, len(body.room)))
+            body.room[:count] = stream[position : position + count]
+            position += count
+            whole = body.finish(count)
+        read += [] if whole is None else [whole]
+
+    assert read == commands
+    assert decoder.partial_size == 0
 
 
 @settings(deadline=None)

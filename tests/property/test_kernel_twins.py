@@ -329,9 +329,15 @@ def test_the_same_records_are_believed(
             damaged[position] ^= 1 << bit
     size = len(damaged) + min(cut, 0)
     given_bytes = memoryview(bytes(damaged[:size]) + bytes(max(cut, 0)))
+    entries = b"".join(ENTRY.pack(place, size, 0) for _, place, size in run)
     both("are_records_of", given_bytes, run, queue_id, topic, is_crc_checked)
+    both("count_records_of", given_bytes, entries, 0, 0, queue_id, topic, is_crc_checked)
+    both("count_records_of", given_bytes, entries, 1, 1, queue_id, topic, is_crc_checked)
     if not flips and cut >= 0 and queue_id == 0:
         assert PURE.are_records_of(given_bytes, run, queue_id, topic, is_crc_checked)
+    if not flips and cut == 0 and queue_id == 0:
+        found = PURE.count_records_of(given_bytes, entries, 0, 0, queue_id, topic, is_crc_checked)
+        assert found == len(run)
 
 
 @given(properties, st.integers(0, 5), st.integers(0, 5))

@@ -7,6 +7,7 @@ import pytest
 
 from emberq.kernel import (
     batch,
+    bytes_in_making,
     collect,
     index_entries,
     key_collector,
@@ -25,12 +26,14 @@ except ImportError:
     _compiled = None  # type: ignore[assignment]
 
 PURE: Any = SimpleNamespace(
+    BytesInMaking=bytes_in_making.BytesInMaking,
     KeyCollector=key_collector.KeyCollector,
     are_records_of=run_check.are_records_of,
     chain_entries=index_entries.chain_entries,
     choose_entries=queue_entries.choose_entries,
     choose_ranges=queue_entries.choose_ranges,
     collect_records=collect.collect_records,
+    count_records_of=run_check.count_records_of,
     encode_common_record=encode.encode_common_record,
     explode_batch=batch.explode_batch,
     hash_into=key_hashes.hash_into,

@@ -13,12 +13,14 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "TWIN",
+    "BytesInMaking",
     "KeyCollector",
     "are_records_of",
     "chain_entries",
     "choose_entries",
     "choose_ranges",
     "collect_records",
+    "count_records_of",
     "encode_common_record",
     "explode_batch",
     "hash_into",
@@ -33,7 +35,7 @@ __all__ = [
 COMPILED, PURE = "compiled", "pure"
 
 # Raised with every change of a signature: a twin that was compiled before it is not used.
-INTERFACE = 7
+INTERFACE = 8
 
 
 def _chosen() -> str:
@@ -53,6 +55,7 @@ TWIN = _chosen()
 
 if TWIN == PURE:
     from emberq.kernel.batch import explode_batch
+    from emberq.kernel.bytes_in_making import BytesInMaking
     from emberq.kernel.collect import collect_records
     from emberq.kernel.index_entries import chain_entries
     from emberq.kernel.key_collector import KeyCollector
@@ -60,17 +63,19 @@ if TWIN == PURE:
     from emberq.kernel.message_ids import joined_ids
     from emberq.kernel.queue_entries import choose_entries, choose_ranges
     from emberq.kernel.record_keys import hash_record_keys
-    from emberq.kernel.run_check import are_records_of
+    from emberq.kernel.run_check import are_records_of, count_records_of
     from emberq.kernel.scan import indexed_properties, scan_records
     from emberq.record.encode import encode_common_record
 else:
     from emberq.kernel.compiled import (
+        BytesInMaking,
         KeyCollector,
         are_records_of,
         chain_entries,
         choose_entries,
         choose_ranges,
         collect_records,
+        count_records_of,
         encode_common_record,
         explode_batch,
         hash_into,

@@ -5,7 +5,13 @@ tests/unit/kernel and tests/property/test_kernel_twins.py hold both to that.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
@@ -191,7 +197,7 @@ cdef extern from "Python.h":
 emberq_crc_prepare()
 emberq_fold_prepare()
 
-INTERFACE = 7  # as in `emberq.kernel`
+INTERFACE = 8  # as in `emberq.kernel`
 
 
 # Records
@@ -784,54 +790,119 @@ def choose_ranges(
     return ranges, count, size_taken, passed
 
 
+cdef bint _is_record_at(
+    object content, const uint8_t *start, const uint8_t *at, const uint8_t *stop,
+    int64_t queue_offset, int64_t log_offset, int64_t size, int32_t queue_id, bytes topic,
+    bint is_crc_checked,
+) except -1:
+    cdef const uint8_t *end
+    cdef const uint8_t *topic_at
+    cdef Py_ssize_t name_size = PyBytes_GET_SIZE(topic)
+    cdef int64_t body_size
+    if size < PREFIX_SIZE or size > stop - at:
+        return False
+    end = at + size
+    if (
+        <int32_t>emberq_get32(at) != size
+        or emberq_get32(at + 4) != MAGIC_V1
+        or <int32_t>emberq_get32(at + 12) != queue_id
+        or <int64_t>emberq_get64(at + 20) != queue_offset
+        or <int64_t>emberq_get64(at + 28) != log_offset
+        or <int32_t>emberq_get32(at + 36) & HOSTS_IPV6_MASK
+    ):
+        return False
+    body_size = <int32_t>emberq_get32(at + 84)
+    if body_size < 0 or PREFIX_SIZE + body_size + name_size + 2 > size:
+        return False
+    topic_at = at + PREFIX_SIZE + body_size
+    if memcmp(topic_at, PyBytes_AS_STRING(topic), name_size) != 0:
+        return False
+    if emberq_get16(topic_at + name_size) != end - topic_at - name_size - 2:
+        return False
+    if is_crc_checked and body_size:
+        return _crc31_within(content, start, at - start + PREFIX_SIZE, body_size) == emberq_get32(
+            at + 8
+        )
+    return True
+
+
 def are_records_of(
     object content, list run not None, int32_t queue_id, bytes topic not None, bint is_crc_checked
 ):
     cdef Py_buffer buffer
+    cdef const uint8_t *start
     cdef const uint8_t *at
-    cdef const uint8_t *end
-    cdef const uint8_t *stop
-    cdef const uint8_t *topic_at
-    cdef const uint8_t *name = <const uint8_t *>PyBytes_AS_STRING(topic)
-    cdef Py_ssize_t name_size = PyBytes_GET_SIZE(topic)
-    cdef int64_t queue_offset, log_offset, size, body_size
-    cdef uint32_t crc
+    cdef int64_t queue_offset, log_offset, size
     PyObject_GetBuffer(content, &buffer, PyBUF_SIMPLE)
     try:
-        at = <const uint8_t *>buffer.buf
-        stop = at + buffer.len
+        start = at = <const uint8_t *>buffer.buf
         for queue_offset, log_offset, size in run:
-            if size < PREFIX_SIZE or size > stop - at:
-                return False
-            end = at + size
-            if (
-                <int32_t>emberq_get32(at) != size
-                or emberq_get32(at + 4) != MAGIC_V1
-                or <int32_t>emberq_get32(at + 12) != queue_id
-                or <int64_t>emberq_get64(at + 20) != queue_offset
-                or <int64_t>emberq_get64(at + 28) != log_offset
-                or <int32_t>emberq_get32(at + 36) & HOSTS_IPV6_MASK
+            if not _is_record_at(
+                content, start, at, start + buffer.len, queue_offset, log_offset, size, queue_id,
+                topic, is_crc_checked,
             ):
                 return False
-            body_size = <int32_t>emberq_get32(at + 84)
-            if body_size < 0 or PREFIX_SIZE + body_size + name_size + 2 > size:
-                return False
-            topic_at = at + PREFIX_SIZE + body_size
-            if memcmp(topic_at, name, name_size) != 0:
-                return False
-            if emberq_get16(topic_at + name_size) != end - topic_at - name_size - 2:
-                return False
-            if is_crc_checked and body_size:
-                crc = _crc31_within(
-                    content, <const uint8_t *>buffer.buf,
-                    at - <const uint8_t *>buffer.buf + PREFIX_SIZE, body_size,
-                )
-                if crc != emberq_get32(at + 8):
-                    return False
-            at = end
+            at += size
     finally:
         PyBuffer_Release(&buffer)
     return True
+
+
+def count_records_of(
+    object content, bytes entries not None, Py_ssize_t first, int64_t queue_offset,
+    int32_t queue_id, bytes topic not None, bint is_crc_checked,
+):
+    cdef Py_buffer buffer
+    cdef const uint8_t *start
+    cdef const uint8_t *at
+    cdef const uint8_t *stop
+    cdef const uint8_t *entry
+    cdef Py_ssize_t count = 0, count_max = PyBytes_GET_SIZE(entries) // QUEUE_ENTRY_SIZE - first
+    cdef int64_t size
+    if first < 0:
+        raise ValueError("before the first entry")
+    PyObject_GetBuffer(content, &buffer, PyBUF_SIMPLE)
+    try:
+        start = at = <const uint8_t *>buffer.buf
+        stop = start + buffer.len
+        while at < stop:
+            if count >= count_max:
+                return 0
+            entry = <const uint8_t *>PyBytes_AS_STRING(entries) + (first + count) * QUEUE_ENTRY_SIZE
+            size = <int32_t>emberq_get32(entry + 8)
+            if not _is_record_at(
+                content, start, at, stop, queue_offset + count, <int64_t>emberq_get64(entry), size,
+                queue_id, topic, is_crc_checked,
+            ):
+                return 0
+            at += size
+            count += 1
+    finally:
+        PyBuffer_Release(&buffer)
+    return count
+
+
+# Bytes that are made in place
+
+cdef class BytesInMaking:
+    cdef bytes _content
+
+    def __cinit__(self, Py_ssize_t size):
+        # Shared objects, of no byte and of one, are not made by this call if no bytes are given,
+        # but for the empty one, into which nothing can be written.
+        self._content = PyBytes_FromStringAndSize(NULL, size)
+
+    def __len__(self):
+        return PyBytes_GET_SIZE(self._content)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(
+            buffer, self, PyBytes_AS_STRING(self._content), PyBytes_GET_SIZE(self._content), 0,
+            flags,
+        )
+
+    def finished(self):
+        return self._content
 
 
 # Walking the log

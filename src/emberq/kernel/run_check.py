@@ -10,6 +10,7 @@ from emberq.record.system_flag import HOSTS_IPV6_MASK
 # Size, magic, CRC, queue id, (flag), queue offset, log offset, system flag, (...), body length.
 _HEAD = Layout(">iIIi4xqqi44xi")
 _CRC_MASK = 0x7FFFFFFF
+_ENTRY = Layout(">qi8x")  # of a consume queue: log offset, record size, (tag code)
 
 
 def are_records_of(
@@ -51,3 +52,31 @@ def are_records_of(
             return False
         at = end
     return True
+
+
+def count_records_of(
+    content: BytesLike,
+    entries: bytes,
+    first: int,
+    queue_offset: int,
+    queue_id: int,
+    topic: bytes,
+    is_crc_checked: bool,
+) -> int:
+    """How many entries, from the one with index `first` on, `content` holds the common records of,
+    one behind the other and nothing else; 0 if anything differs. `queue_offset` is that entry's.
+    """
+    if first < 0:
+        raise ValueError("before the first entry")
+    run: list[Wanted] = []
+    size_left = len(content)
+    while size_left > 0:
+        at = (first + len(run)) * _ENTRY.size
+        if at + _ENTRY.size > len(entries):
+            return 0
+        log_offset, size = _ENTRY.unpack_from(entries, at)
+        if size <= 0:
+            return 0
+        run.append((queue_offset + len(run), log_offset, size))
+        size_left -= size
+    return len(run) if are_records_of(content, run, queue_id, topic, is_crc_checked) else 0

@@ -4,9 +4,11 @@ Layout (big-endian): total length (4), header encoding (1), header length (3), h
 total does not count its own four bytes. See docs/formats/frame.md.
 """
 
+from collections.abc import Callable
 from struct import Struct as Layout
 
 from emberq.errors import FrameTooLarge, ProtocolError
+from emberq.kernel import BytesInMaking
 from emberq.protocol.command import Command, HeaderEncoding, answer
 from emberq.protocol.header_binary import decode_binary_header, encode_binary_header
 from emberq.protocol.header_json import decode_json_header, encode_json_header
@@ -109,6 +111,34 @@ def _parse_pieces(pieces: list[bytes | bytearray]) -> Command:
     return command
 
 
+class BodyInMaking:
+    """The large body of a command, the rest of which is received where it will stay."""
+
+    __slots__ = ("_body", "_command", "received_size")
+
+    def __init__(self, command: Command, size: int, begin: bytes | bytearray) -> None:
+        self._command = command
+        self._body = BytesInMaking(size)
+        self.received_size = len(begin)
+        memoryview(self._body)[: len(begin)] = begin
+
+    @property
+    def room(self) -> memoryview:
+        """Where the next bytes go."""
+        return memoryview(self._body)[self.received_size :]
+
+    def finish(self, count: int) -> Command | None:
+        """So many bytes more are there: the command if these were the last."""
+        self.received_size += count
+        if self.received_size < len(self._body):
+            return None
+        command = self._command
+        command.body = self._body.finished()
+        # The transport may hold this object for as long as it lives.
+        self._command, self._body = Command(), BytesInMaking(0)
+        return command
+
+
 class FrameDecoder:
     """Feed it bytes as they arrive, then take the commands they complete, one at a time.
 
@@ -181,6 +211,27 @@ class FrameDecoder:
         pieces, self._pieces = self._pieces, []
         self._wanted = self.partial_size = 0
         return _parse_pieces(pieces)
+
+    def take_large(
+        self, missing_min: int, is_awaited: Callable[[int], bool]
+    ) -> BodyInMaking | None:
+        """Hand the answer that is not complete over to the caller, who receives the rest of it;
+        None if less than so many bytes are missing, too little is here, or it is no answer to an
+        opaque that somebody waits for. All that was fed must have been looked at."""
+        pieces = self._pieces
+        if not pieces or self._wanted - self.partial_size < missing_min:
+            return None
+        header_end = 8 + int.from_bytes(pieces[0][4:8], "big")  # far away for other encodings
+        if header_end > min(len(pieces[0]), 8 + HEADER_SIZE_MAX_BYTES):
+            return None
+        command = decode_json_header(bytes(pieces[0][8:header_end]))
+        if not (command.is_response and is_awaited(command.opaque)):
+            return None
+        begin = b"".join((pieces[0][header_end:], *pieces[1:]))
+        body = BodyInMaking(command, self._wanted - header_end, begin)
+        self._pieces = []
+        self._wanted = self.partial_size = 0
+        return body
 
     def _gather(self, count: int) -> None:
         """Move up to `count` bytes from the chunk to the pieces."""

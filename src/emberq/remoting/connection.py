@@ -28,6 +28,7 @@ from emberq.record.host import UNKNOWN_HOST, PackedHost, pack_host
 from emberq.remoting import proxy_protocol
 from emberq.remoting.endpoint import Endpoint
 from emberq.remoting.hooks import tell_after
+from emberq.remoting.large_bodies import LargeBodyReceiver
 from emberq.remoting.pending_calls import PendingCalls, next_opaque
 from emberq.remoting.registry import Answer, FrameParts
 from emberq.remoting.tls import TlsMode
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 _TLS_HANDSHAKE_BYTE = 0x16  # a plain frame begins with 0x00: frames are shorter than 16 MiB
 # Above this, joining the parts of a write costs more than handing them over one by one.
 _JOIN_MAX_BYTES = 256 * 1024
+# Of an answer that lacks so much the rest is received in place, if somebody waits for it. Nothing
+# else is: what a stranger announces is no reason to set memory aside.
+_IN_PLACE_MIN_BYTES = 256 * 1024
 # What a header costs against the work limit of a turn; bodies count with their size.
 _HEADER_WORK_BYTES = 256
 
@@ -84,6 +88,7 @@ class Connection(asyncio.Protocol):
         self._is_write_paused = False
         self._is_reading_paused = False
         self._is_input_held = False
+        self._is_in_place = False  # a receiver of a large body has the transport
         self._is_stopping = False
         self._partial_bytes = 0
         self._received_at = self._partial_since = self._write_paused_since = 0.0
@@ -426,6 +431,8 @@ class Connection(asyncio.Protocol):
                         self._note_partial_frame(size)
                     if self._is_reading_paused and not self._is_stopping:
                         self._resume_reading()
+                    if size and self._is_plain and not self._is_accepted:
+                        self._receive_in_place()
                     break
                 if self._partial_bytes:
                     self._count_partial_bytes(0)
@@ -446,8 +453,29 @@ class Connection(asyncio.Protocol):
             self._is_corked = False
         self.flush()
 
+    def _receive_in_place(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing() or self._is_reading_paused:
+            return
+        body = self._decoder.take_large(_IN_PLACE_MIN_BYTES, self._pending.__contains__)
+        if body is not None:
+            self._is_in_place = True
+            LargeBodyReceiver(self, transport, body, self._note_in_place).take_over()
+
+    def _note_in_place(self, size: int, command: Command | None) -> None:
+        self._received_at = self._active_at = self._loop.time()
+        if command is not None:
+            self._is_in_place = False
+            self._count_partial_bytes(0)
+            self._serve_alone(command, 0.0)
+            return
+        try:
+            self._note_partial_frame(size)
+        except ProtocolError as error:
+            self._hang_up(str(error))
+
     def _schedule_work(self) -> None:
-        if not self._is_work_scheduled and not self.is_closed:
+        if not (self._is_work_scheduled or self.is_closed or self._is_in_place):
             self._is_work_scheduled = True
             self._endpoint.backlog.add(self._work_in_turn)
 

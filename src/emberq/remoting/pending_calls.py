@@ -27,6 +27,9 @@ class PendingCalls(Generic[W]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, opaque: int) -> bool:
+        return opaque in self._waiting
+
     def add(self, waiter: W, deadline: float) -> int:
         """Register a waiter; returns the opaque its request must carry.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from emberq.kernel import BytesInMaking
 from emberq.store.linux_file_system import open_file_system
 
 PAGE_SIZE_BYTES = 4096
@@ -139,12 +140,12 @@ class _PlainFile:
     def read_cached(self, position: int, size: int) -> bytes | None:
         if _RWF_NOWAIT is None:
             return None
-        buffer = bytearray(size)
+        content = BytesInMaking(size)
         try:
-            count = os.preadv(self._descriptor, [buffer], position, _RWF_NOWAIT)
+            count = os.preadv(self._descriptor, [content], position, _RWF_NOWAIT)
         except OSError:  # not cached, or a file system that cannot tell
             return None
-        return bytes(buffer) if count == size else None
+        return content.finished() if count == size else None
 
     def written_from(self, position: int) -> list[tuple[int, int]]:
         if not hasattr(os, "SEEK_DATA"):

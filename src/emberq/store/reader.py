@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from emberq.kernel import are_records_of, choose_entries, choose_ranges
+from emberq.kernel import are_records_of, choose_entries, choose_ranges, count_records_of
 from emberq.kernel.queue_entries import EntryFilter, Wanted
 from emberq.record.layout import SIZE_AND_MAGIC, BytesLike
 from emberq.store.commit_log import CommitLog
@@ -35,6 +35,8 @@ _NO_MATCH, _REMOVING = ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REM
 DAMAGES_REMEMBERED_MAX = 1_000
 # A damaged entry may name any size: above this the record itself is asked first.
 SIZE_BELIEVED_MAX_BYTES = 1024 * 1024
+# Entries that are read beyond those that fill a read if all messages are as large as the first.
+ENTRIES_SPARE = 64
 
 
 class ReadLimits(Struct, frozen=True, kw_only=True):
@@ -157,6 +159,22 @@ class QueueReader:
         outside = _outside(queue, offset)
         if outside is not None or queue is None:
             return outside
+        if accepts is None and accepts_record is None and not queue.is_in_memory(offset):
+            found = self._read_unfiltered(queue, offset, limits, may_wait=may_wait)
+            if found is None or found.count:
+                return found
+        return self._read_each(queue, offset, limits, accepts, accepts_record, may_wait=may_wait)
+
+    def _read_each(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        limits: ReadLimits,
+        accepts: EntryFilter | None,
+        accepts_record: RecordFilter | None,
+        *,
+        may_wait: bool,
+    ) -> ReadResult | None:
         is_ours = queue.is_in_memory(offset)
         count = max(1, limits.count_max)
         if accepts is not None or accepts_record is not None:
@@ -174,7 +192,7 @@ class QueueReader:
             return None
         wanted, next_offset, was_removed = chosen
         if is_ours:
-            parts = self._parts(wanted, may_wait=may_wait)
+            parts = self._parts(_ranges(wanted), may_wait=may_wait)
         else:
             parts = self._checked_parts(queue, wanted, may_wait=may_wait)
         if parts is None:
@@ -192,6 +210,85 @@ class QueueReader:
             sum(map(len, parts)),
             self._log.end - wanted[-1][1] > self.memory_bytes,
         )
+
+    def _read_unfiltered(
+        self, queue: ConsumeQueue, offset: int, limits: ReadLimits, *, may_wait: bool
+    ) -> ReadResult | None:
+        """Messages whose entries come from disk, all of which are wanted and sound: what scans
+        read. A result without any: each of them has to be looked at."""
+        content = self._likely_entries(queue, offset, limits, may_wait=may_wait)
+        if content is None:
+            return None
+        count_max, size_max = self._limits_at(content, limits)
+        commit_log = self._log
+        ranges, count, size, passed = choose_ranges(
+            content,
+            0,
+            len(content),
+            count_max,
+            size_max,
+            commit_log.min_offset,
+            commit_log.end,
+            commit_log.segment_size,
+        )
+        unclear = ReadResult(_NO_MATCH, offset, queue.min_offset, queue.end_offset)
+        if not count or passed != count:
+            return unclear
+        parts = self._parts(ranges, may_wait=may_wait)
+        if parts is None:
+            return None
+        if not self._are_sound(queue, offset, count, content, ranges, parts):
+            return unclear
+        last = ENTRY.unpack_from(content, (count - 1) * ENTRY.size)[0]
+        return ReadResult(
+            _FOUND,
+            offset + count,
+            queue.min_offset,
+            queue.end_offset,
+            tuple(parts),
+            count,
+            size,
+            commit_log.end - last > self.memory_bytes,
+        )
+
+    def _likely_entries(
+        self, queue: ConsumeQueue, offset: int, limits: ReadLimits, *, may_wait: bool
+    ) -> bytes | None:
+        """As many as a read serves if all messages are as large as the first; none if that one is
+        hard to believe, or none of the queue is common."""
+        entries = queue.entries_from_disk if may_wait else queue.entries
+        first = entries(offset, 1)
+        if not first:
+            return first
+        count_max, size_max = self._limits_at(first, limits)
+        size = ENTRY.unpack(first)[1]
+        if queue.topic_part is None or not 0 < size <= SIZE_BELIEVED_MAX_BYTES:
+            return b""
+        return entries(offset, max(1, min(count_max, size_max // size + ENTRIES_SPARE)))
+
+    def _are_sound(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        count: int,
+        entries: bytes,
+        ranges: list[tuple[int, int]],
+        parts: list[BytesLike],
+    ) -> bool:
+        """Whether the log has at each range the messages of its entries, one behind the other, and
+        that is all of them."""
+        topic, checked = queue.topic_part, 0
+        if topic is None or len(parts) != len(ranges):
+            return False
+        for (log_offset, _), part in zip(ranges, parts, strict=True):
+            is_crc_checked = log_offset < self.verified_from
+            found = count_records_of(
+                part, entries, checked, offset + checked, queue.queue_id, topic, is_crc_checked
+            )
+            if not found:
+                return False
+            checked += found
+        return checked == count
 
     def _choose(
         self, offset: int, content: bytes, limits: ReadLimits, accepts: EntryFilter | None
@@ -258,10 +355,10 @@ class QueueReader:
             accepts,
         )
 
-    def _parts(self, wanted: list[Wanted], *, may_wait: bool) -> list[BytesLike] | None:
-        """Bytes of messages; those that lie back to back in one part."""
+    def _parts(self, ranges: list[tuple[int, int]], *, may_wait: bool) -> list[BytesLike] | None:
+        """Bytes of the log."""
         parts: list[BytesLike] = []
-        for log_offset, size in _ranges(wanted):
+        for log_offset, size in ranges:
             part = self.record_bytes(log_offset, size, may_wait=may_wait)
             if part is None:
                 return None

@@ -271,3 +271,38 @@ def test_bytes_that_come_one_by_one_are_held_together() -> None:
 
     assert decoder.partial_size == len(frame) - 1
     assert len(decoder._pieces) <= 3
+
+
+def test_who_received_a_large_body_holds_it_no_more() -> None:
+    frame = encode_frame(answer(Command(code=11), body=b"0123456789"))
+    decoder = FrameDecoder()
+    decoder.feed(frame[:-4])
+    assert decoder.next() is None
+    body = decoder.take_large(4, lambda _: True)
+    assert body is not None
+
+    body.room[:] = b"6789"
+    command = body.finish(4)
+
+    assert command is not None
+    assert command.body == b"0123456789"
+    assert (len(body.room), body.received_size) == (0, 10)
+
+
+def test_a_large_request_is_not_handed_over() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(encode_frame(Command(code=10, body=bytes(100)))[:-50])
+
+    assert decoder.next() is None
+    assert decoder.take_large(1, lambda _: True) is None
+    assert decoder.partial_size > 0
+
+
+def test_an_answer_that_nobody_waits_for_is_not_handed_over() -> None:
+    frame = encode_frame(answer(Command(code=11, opaque=7), body=b"0123456789"))
+    decoder = FrameDecoder()
+    decoder.feed(frame[:-4])
+
+    assert decoder.next() is None
+    assert decoder.take_large(4, {8}.__contains__) is None
+    assert decoder.take_large(4, {7}.__contains__) is not None

@@ -319,3 +319,24 @@ def test_entries_that_left_the_memory_are_checked_and_served(tmp_path: Path) -> 
         assert queue is not None
         assert not queue.is_in_memory(0)
         assert queue_offsets(store) == list(range(count))
+
+
+def test_messages_much_smaller_than_the_first_one_are_all_served(tmp_path: Path) -> None:
+    sizes = [*range(5_000, 0, -900), *([3] * 300), 9_000, *([1] * 200)]
+    with opened(tmp_path, mapped_file_size_commit_log=64 * 1024) as store:
+        for size in sizes:
+            put(store, bytes(size))
+    with opened(tmp_path, mapped_file_size_commit_log=64 * 1024) as store:
+        queue = store.queues.get(TOPIC, 0)
+        assert queue is not None
+        assert not queue.is_in_memory(0)
+        limits = {"count_max": 1_000, "size_max_bytes": 12_000}
+        limits |= {"count_max_on_disk": 1_000, "size_max_bytes_on_disk": 12_000}
+
+        found: list[int] = []
+        while len(found) < len(sizes):
+            result = read(store, len(found), **limits)
+            assert result.size <= 12_000
+            found += [len(record.body) for record in records_of(result)]
+
+    assert found == sizes

@@ -34,6 +34,14 @@ class CommitRequest(Struct, frozen=True, kw_only=True):
     offsets: OffsetsByTopic
 
 
+def group_in_use_remark(group: str, count: int) -> str:
+    """Why offsets of a group are not moved, whoever finds it out: code 16."""
+    return (
+        f"consumers of the group {group} are online ({count}): they would skip what a query has "
+        "read; choose a group of the query's own"
+    )
+
+
 class ScanStartTable(Struct, frozen=True, kw_only=True):
     """config/emberqScanStarts.json: group → topic → queue id → offset."""
 

@@ -302,6 +302,7 @@ def add_scans(broker: BrokerParts) -> None:
         store=broker.store,
         topics=broker.topics,
         groups=broker.groups,
+        consumers=broker.consumers,
         offsets=broker.offsets,
         starts=starts,
         save_starts=save,

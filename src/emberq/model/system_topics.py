@@ -84,6 +84,11 @@ def reply_topic(cluster: str) -> str:
     return f"{cluster}_{REPLY_TOPIC_SUFFIX}"
 
 
+def is_system_topic(name: str) -> bool:
+    """Whether a topic is the brokers' own, of any cluster."""
+    return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
+
+
 def is_retry_topic(name: str) -> bool:
     return name.startswith(RETRY_PREFIX)
 

@@ -1,12 +1,14 @@
 """What a scan knows of many queues at once: their ends, and a group's offsets and starts in them
 (31001, 31004, 31005). docs/formats/scan.md."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from emberq.broker.groups import Groups, group_name_trouble
+from emberq.broker.members import Consumers
 from emberq.broker.offsets import ConsumerOffsets
 from emberq.broker.scan_starts import ScanStarts
 from emberq.broker.topics import Topics
@@ -23,6 +25,7 @@ from emberq.protocol.bodies.scans import (
     OffsetsByTopic,
     PinnedStarts,
     PinRequest,
+    group_in_use_remark,
 )
 from emberq.protocol.codes import EmberqCode, ResponseCode
 from emberq.protocol.command import Command, answer
@@ -31,9 +34,13 @@ from emberq.remoting.connection import Connection
 from emberq.remoting.registry import Answer, HandlerRegistry
 from emberq.store.message_store import MessageStore
 
+log = logging.getLogger(__name__)
+
 TOPICS_MAX = 10_000
 NONE = -1
 EXTERNAL_ATTRIBUTE = "emberq.external"
+# Groups for which a warning is written once; above it no more are.
+WARNED_MAX = 10_000
 
 
 class ScanGroupHandlers:
@@ -43,6 +50,7 @@ class ScanGroupHandlers:
         store: MessageStore,
         topics: Topics,
         groups: Groups,
+        consumers: Consumers,
         offsets: ConsumerOffsets,
         starts: ScanStarts,
         save_starts: Callable[[], Awaitable[None]],
@@ -51,10 +59,12 @@ class ScanGroupHandlers:
         self._store = store
         self._topics = topics
         self._groups = groups
+        self._consumers = consumers
         self._offsets = offsets
         self._starts = starts
         self._save_starts = save_starts
         self._root = store_root.resolve()
+        self._warned: set[str] = set()
 
     def add_to(self, registry: HandlerRegistry) -> None:
         registry.add(EmberqCode.SCAN_HEADS, self.heads)
@@ -83,6 +93,7 @@ class ScanGroupHandlers:
         if asked.is_cleared:
             is_changed = self._starts.clear(asked.group, topics)
         else:
+            self._check_unused(asked.group)
             is_changed = self._starts.pin(asked.group, asked.starts)
         if is_changed:
             await self._save_starts()
@@ -92,11 +103,15 @@ class ScanGroupHandlers:
     def commit(self, command: Command, _: Connection) -> Answer:
         asked = decode_body(CommitRequest, command.body)
         self._check_group(asked.group)
-        if self._groups.get(asked.group) is None:
+        self._check_unused(asked.group)
+        known = self._groups.get(asked.group)
+        if known is None:
             group = external_group(asked.group)
             self._groups.put(group)
             # Nothing comes back from it; official tools look for a group by it.
             self._topics.create_if_absent(retry_topic(group.name), group.retry_queue_count)
+        elif not _is_external(known):
+            self._warn(known.name)
         for topic, queues in asked.offsets.items():
             if self._topics.get(topic) is None:
                 continue
@@ -124,11 +139,29 @@ class ScanGroupHandlers:
         if trouble is not None:
             raise RequestRejected(ResponseCode.INVALID_PARAMETER, trouble)
 
+    def _check_unused(self, name: str) -> None:
+        """Whoever consumes with a group would skip what a query says that it has read."""
+        online, known = self._consumers.get(name), self._groups.get(name)
+        if online is None or (known is not None and _is_external(known)):
+            return  # clients of an external group are there by mistake, and get nothing
+        count = len(set(online.client_ids()))
+        raise RequestRejected(ResponseCode.NO_PERMISSION, group_in_use_remark(name, count))
+
+    def _warn(self, name: str) -> None:
+        if name not in self._warned and len(self._warned) < WARNED_MAX:
+            self._warned.add(name)
+            log.warning("scan_moves_group_of_consumers group=%s", name)
+
     def _store_mark(self) -> int:
         try:
             return (self._root / "lock").stat().st_ino
         except OSError:
             return 0
+
+
+def _is_external(group: GroupConfig) -> bool:
+    """Whether only queries read with it. A tool that lets consumers in makes it theirs."""
+    return EXTERNAL_ATTRIBUTE in group.attributes and not group.is_consume_enabled
 
 
 def external_group(name: str) -> GroupConfig:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from emberq.broker.appending import STORED_CODES
 from emberq.broker.cold_reads import ColdReads
 from emberq.broker.once_batches import new_messages, unique_keys
 from emberq.errors import RequestRejected
@@ -18,8 +19,10 @@ from emberq.kernel.stored_properties import find_unique_key
 from emberq.protocol.codes import EmberqCode, ResponseCode
 from emberq.protocol.command import Command, answer
 from emberq.record.decode import decode_record
+from emberq.record.record import Record
 from emberq.remoting.connection import Connection
 from emberq.remoting.registry import Answer, HandlerRegistry
+from emberq.store.consume_queue import ENTRY
 from emberq.store.message_store import MessageStore
 from emberq.store.results import PutStatus
 
@@ -121,7 +124,7 @@ class SendOnceHandler:
 
         def durable(status: PutStatus) -> None:
             """What is stored may not be on the disk yet, and who repeats it may rely on that."""
-            code = ResponseCode.SUCCESS if status is PutStatus.PUT_OK else ResponseCode.SYSTEM_ERROR
+            code = STORED_CODES.get(status, ResponseCode.SYSTEM_ERROR)
             connection.answer_with(command, lambda: answer(command, code))
 
         self._store.when_durable(self._store.log.end, durable)
@@ -133,10 +136,21 @@ class SendOnceHandler:
 
     def _has(self, topic: str, key: str) -> bool:
         found = self._store.find_by_key(topic, key, CANDIDATES_MAX, 0, _TIME_MAX_MS)
+        records = (decode_record(content, is_crc_checked=False) for content in found.records)
         return any(
-            find_unique_key(decode_record(content, is_crc_checked=False).properties) == key
-            for content in found.records
+            find_unique_key(record.properties) == key and self._is_queued(record)
+            for record in records
         )
+
+    def _is_queued(self, record: Record) -> bool:
+        """Whether a message is one of its topic: log and index keep those of a topic that was
+        deleted. What the index knows is in its queue already: dispatch goes there first."""
+        queue = self._store.queues.get(record.topic, record.queue_id)
+        offset = record.queue_offset
+        if queue is None or not queue.min_offset <= offset < queue.end_offset:
+            return False
+        entry = queue.entries_from_disk(offset, 1)
+        return len(entry) == ENTRY.size and ENTRY.unpack(entry)[0] == record.log_offset
 
 
 def _refuse_behind() -> Answer:

@@ -1,0 +1,153 @@
+"""Offsets and starts of the groups that queries read with."""
+
+import logging
+from pathlib import Path
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from emberq.broker.config import BrokerConfig
+from emberq.broker.groups import Groups
+from emberq.broker.handlers import scan_groups
+from emberq.broker.handlers.scan_groups import ScanGroupHandlers
+from emberq.broker.members import Client, Consumers, Manner
+from emberq.broker.offsets import ConsumerOffsets
+from emberq.broker.scan_starts import ScanStarts
+from emberq.broker.topics import Topics
+from emberq.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
+from emberq.protocol.bodies.codec import decode_body, encode_body
+from emberq.protocol.bodies.scans import CommitRequest, OffsetsByTopic, PinnedStarts, PinRequest
+from emberq.protocol.codes import EmberqCode, ResponseCode
+from emberq.protocol.command import Command
+from emberq.protocol.fastjson_writer import Dialect
+from emberq.remoting.registry import HandlerRegistry
+from emberq.store.message_store import MessageStore
+from tests.unit.broker.peers import Peer, ask
+
+MANNER = Manner(
+    ConsumeType.CONSUME_PASSIVELY,
+    MessageModel.CLUSTERING,
+    ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+)
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.topics = Topics(BrokerConfig(), now_ms=lambda: 0)
+        self.topics.create_if_absent("T", 4)
+        self.groups = Groups(is_auto_created=lambda: True, now_ms=lambda: 0)
+        self.consumers = Consumers()
+        self.offsets = ConsumerOffsets(lambda: 0)
+        self.registry = HandlerRegistry()
+        ScanGroupHandlers(
+            store=cast(MessageStore, None),  # none of these requests asks it
+            topics=self.topics,
+            groups=self.groups,
+            consumers=self.consumers,
+            offsets=self.offsets,
+            starts=ScanStarts(),
+            save_starts=self.save,
+            store_root=folder,
+        ).add_to(self.registry)
+
+    async def save(self) -> None:
+        pass
+
+    def join(self, group: str, *client_ids: str) -> None:
+        self.groups.find(group)
+        for client_id in client_ids:
+            self.consumers.register(group, Client(Peer(), client_id, "JAVA", 513), MANNER, (), 0)
+
+    async def commit(self, group: str, offset: int) -> Command:
+        body = CommitRequest(group=group, offsets={"T": {0: offset}})
+        content = encode_body(body, Dialect.STRICT)
+        return await ask(self.registry, Peer(), EmberqCode.SCAN_COMMIT, body=content)
+
+    async def pin(self, group: str, starts: OffsetsByTopic, *, is_cleared: bool = False) -> Command:
+        body = PinRequest(group=group, starts=starts, is_cleared=is_cleared)
+        content = encode_body(body, Dialect.STRICT)
+        return await ask(self.registry, Peer(), EmberqCode.SCAN_PIN, body=content)
+
+    def committed(self, group: str) -> int:
+        return self.offsets.query(group, "T", 0)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_offsets_of_a_group_with_consumers_online_are_not_moved(bench: Bench) -> None:
+    bench.join("service", "a", "b")
+    bench.offsets.commit("service", "T", 0, 3)
+
+    refused = await bench.commit("service", 7)
+
+    assert refused.code == ResponseCode.NO_PERMISSION
+    assert refused.remark == (
+        "consumers of the group service are online (2): they would skip what a query has read; "
+        "choose a group of the query's own"
+    )
+    assert bench.committed("service") == 3
+
+
+async def test_no_query_begins_with_a_group_that_has_consumers_online(bench: Bench) -> None:
+    await bench.pin("service", {"T": {1: 4}})
+    bench.join("service", "a")
+
+    refused = await bench.pin("service", {"T": {0: 7}})
+    cleared = await bench.pin("service", {"T": {}}, is_cleared=True)  # a start of before
+
+    assert refused.code == ResponseCode.NO_PERMISSION
+    assert cleared.code == ResponseCode.SUCCESS
+    assert decode_body(PinnedStarts, cleared.body).starts == {"T": {}}
+
+
+async def test_a_group_whose_consumers_are_gone_may_be_taken_over_and_the_log_says_so_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.join("service", "a")
+    [member] = (bench.consumers.get("service") or pytest.fail("nobody")).members.values()
+    bench.consumers.unregister("service", member.connection)
+
+    with caplog.at_level(logging.WARNING):
+        answers = [await bench.commit("service", offset) for offset in (7, 9)]
+
+    assert [each.code for each in answers] == [0, 0]
+    assert bench.committed("service") == 9
+    assert caplog.messages == ["scan_moves_group_of_consumers group=service"]
+
+
+async def test_clients_that_may_not_read_do_not_stop_a_query(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    await bench.commit("lake", 5)  # which makes it an external group
+    bench.join("lake", "by mistake")
+
+    assert (await bench.commit("lake", 7)).code == 0
+    assert (await bench.pin("lake", {"T": {0: 7}})).code == 0
+    assert bench.committed("lake") == 7
+    assert caplog.messages == []
+
+
+async def test_a_group_that_was_handed_to_consumers_is_theirs(bench: Bench) -> None:
+    await bench.commit("lake", 5)
+    config = bench.groups.get("lake")
+    assert config is not None
+    bench.groups.put(replace(config, is_consume_enabled=True))  # mqadmin updateSubGroup
+    bench.join("lake", "a")
+
+    assert (await bench.commit("lake", 7)).code == ResponseCode.NO_PERMISSION
+    assert bench.committed("lake") == 5
+
+
+async def test_a_broker_warns_of_so_many_groups_and_no_more(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_groups, "WARNED_MAX", 2)
+    for number in range(4):
+        bench.groups.find(f"g{number}")
+        await bench.commit(f"g{number}", 1)
+
+    assert len(caplog.messages) == 2

@@ -18,7 +18,7 @@ from emberq.errors import RecordError
 
 
 class MessageTrace(Struct, frozen=True, kw_only=True, rename="camel"):
-    """All that is known of one message, in the order of time."""
+    """All that is known of one message, in the order of time, but its send before all else."""
 
     message_id: str
     topic: str | None
@@ -63,6 +63,10 @@ def _trace(message_id: str, events: list[TraceEvent]) -> MessageTrace:
         return event.at_ms, False
 
     ordered = sorted(events, key=place)
+    first_sent = next((event for event in ordered if isinstance(event, Published)), None)
+    # Nobody handles what was not sent, whatever two clocks say; and Go's clients note the time
+    # at which a send was answered, when a consumer may have begun already.
+    ordered.sort(key=lambda event: event is not first_sent)
     told = [
         event for event in ordered if isinstance(event, Published | TransactionEnded | Recalled)
     ]

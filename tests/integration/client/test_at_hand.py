@@ -10,6 +10,8 @@ from emberq.client.aio.client import Client
 from emberq.client.aio.producer import Producer
 from emberq.errors import MessageNotFound, RecordError, TopicNotFound
 from emberq.model.queue import MessageQueue
+from emberq.protocol.codes import RequestCode
+from emberq.protocol.command import new_request
 from emberq.testing.embedded import EmbeddedCluster as Cluster
 from emberq.testing.embedded import cluster_on_this_loop as cluster
 
@@ -68,6 +70,21 @@ async def test_messages_are_found_by_id_and_by_key(producer: Producer) -> None:
     assert [message.body for message in by_key] == [b"0", b"1", b"2"]
     assert [message.queue for message in by_id] == [sent[2].queue]
     assert await producer.query_messages("orders", "nothing") == []
+
+
+async def test_a_broker_that_is_named_is_asked_whatever_the_route_says(producer: Producer) -> None:
+    client = producer.client
+    sent = await producer.send("orders", b"x", keys="k")
+    gone = new_request(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "orders"})
+    await client.name_servers.call(gone, client.settings.api_timeout)
+    with pytest.raises(TopicNotFound):
+        await client.routes.refresh("orders")
+
+    found = await producer.query_messages(
+        "orders", "k", is_complete=True, broker_name=sent.queue.broker_name
+    )
+
+    assert [message.message_id for message in found] == [sent.message_id]
 
 
 async def test_ids_that_lead_nowhere_are_errors(producer: Producer, running: Cluster) -> None:

@@ -1,86 +1,23 @@
 """Whole queues through the client, from a broker that knows scans and from one that does not."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from emberq.client.aio.client import Client
 from emberq.client.aio.official_scans import START_GROUP_SUFFIX
 from emberq.client.aio.queue_calls import QueueCalls
-from emberq.client.aio.scans import Scans
 from emberq.client.core.scanned import QueueHead, ScanFilter
-from emberq.errors import BrokerError, OffsetOutOfRange, TopicNotFound
+from emberq.errors import BrokerError, OffsetOutOfRange
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import SQL92_EXPRESSION
-from emberq.protocol.codes import EmberqCode, RequestCode
+from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import new_request
 from emberq.record.decode import iter_records
-from emberq.record.host import pack_host
-from emberq.record.properties import encode_properties
 from emberq.store.consume_queue import ENTRY
-from emberq.testing.embedded import EmbeddedCluster, cluster_on_this_loop
+from tests.integration.client.scanning import EMPTY, QUEUE, scanned
 
 pytestmark = pytest.mark.integration
-
-HOST = pack_host("10.1.2.3", 4711)
-QUEUE = MessageQueue("broker-a", 0, "T")
-EMPTY = MessageQueue("broker-a", 3, "T")
-
-
-class Scanned:
-    def __init__(self, cluster: EmbeddedCluster, client: Client) -> None:
-        self.cluster = cluster
-        self.client = client
-        self.scans = Scans(client)
-
-    async def put(self, count: int, size: int = 10, **properties: str) -> None:
-        broker = self.cluster.broker
-        broker.topics.create_if_absent("T", 4)
-        for _ in range(count):
-            broker.store.put(
-                "T",
-                0,
-                b"x" * size,
-                properties=encode_properties(properties),
-                tags=properties.get("TAGS"),
-                born_host=HOST,
-            )
-        broker.store.dispatch_now()
-        await self.registered()
-
-    async def registered(self) -> None:
-        async with asyncio.timeout(15):
-            while True:
-                try:
-                    await self.scans.queues("T")
-                except TopicNotFound:
-                    await asyncio.sleep(0.01)
-                else:
-                    return
-
-    async def read(self, end: int, wanted: ScanFilter | None = None) -> list[int]:
-        """Queue offsets of all records up to an end, in as many pulls as it takes."""
-        offset = 0
-        found: list[int] = []
-        while offset < end:
-            part = await self.scans.pull(QUEUE, offset, end, wanted=wanted)
-            found += [record.queue_offset for record in iter_records(part.content)]
-            assert part.next_offset > offset
-            offset = part.next_offset
-        return found
-
-
-@asynccontextmanager
-async def scanned(folder: Path, *, is_official: bool, **keys: str) -> AsyncIterator[Scanned]:
-    async with cluster_on_this_loop(folder, **keys) as cluster:
-        if is_official:  # a broker that has never heard of scans
-            for code in EmberqCode:
-                cluster.broker.registry._entries.pop(int(code))
-        async with Client(cluster.name_server) as client:
-            yield Scanned(cluster, client)
 
 
 @pytest.fixture(params=[False, True], ids=["own", "official"])
@@ -314,3 +251,36 @@ async def test_many_scans_at_once_all_get_their_turn(tmp_path: Path) -> None:
         parts = await asyncio.gather(*(it.scans.pull(QUEUE, 0, 200) for _ in range(50)))
 
         assert {part.next_offset for part in parts} == {200}
+
+
+async def test_a_damaged_message_is_left_out_whichever_broker_sends_it(
+    tmp_path: Path, is_official: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(40, size=100)
+        queue = it.cluster.broker.store.queues.get("T", 0)
+        assert queue is not None
+        log_offset, _, _ = ENTRY.unpack(queue.entries(17, 1) or b"")
+        log_file = tmp_path / "store" / "commitlog" / "00000000000000000000"
+        if is_official:  # this process does not check what it wrote, official ones check nothing
+            flip(log_file, log_offset + 100)
+
+        found = await it.read(40)
+
+        if is_official:
+            assert found == [number for number in range(40) if number != 17]
+            assert "messages_damaged queue=T broker-a/0 offsets=(17,)" in caplog.text
+
+    if not is_official:
+        flip(log_file, log_offset + 100)
+        async with scanned(tmp_path, is_official=False) as it:
+            await it.registered()
+            assert await it.read(40) == [number for number in range(40) if number != 17]
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes((byte ^ 1,)))

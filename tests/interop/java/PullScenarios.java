@@ -1,12 +1,15 @@
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -81,8 +84,8 @@ final class PullScenarios {
         }
         answer.add("assigned " + polled(assigned, 20));
         assigned.commitSync();
-        Clients.eventually(() -> committed(assigned, queues).equals("{0=5, 1=5, 2=5, 3=5}"));
         answer.add("committed " + committed(assigned, queues));
+        answer.add("known to the broker " + toldUntilKept(assigned, queues));
         assigned.seek(queues.get(1), 2);
         answer.add("after seek " + polled(assigned, 3).size());
         assigned.seekToEnd(queues.get(2));
@@ -98,8 +101,8 @@ final class PullScenarios {
         subscribed.start();
         answer.add("subscribed " + polled(subscribed, 21).size());
         subscribed.commitSync();
-        Clients.eventually(() -> committed(subscribed, queues).equals("{0=5, 1=5, 2=6, 3=5}"));
         answer.add("committed by subscription " + committed(subscribed, queues));
+        answer.add("known to the broker " + toldUntilKept(subscribed, queues));
         subscribed.shutdown();
         DefaultLitePullConsumer successor = clients.litePullConsumer(clients.name("lite-subscribed"));
         successor.subscribe(topic, "*");
@@ -115,6 +118,27 @@ final class PullScenarios {
             offsets.put(queue.getQueueId(), consumer.committed(queue));
         }
         return offsets.toString();
+    }
+
+    /**
+     * A commit stays in the client until its timer or its end tells the broker, of all queues at once; and of a
+     * group's first offsets that come at once official brokers lose some. So they are told again until the broker
+     * has them all; with a commit before, as a client that asks for an offset that was lost takes 0 for its own.
+     */
+    private static String toldUntilKept(DefaultLitePullConsumer consumer, Collection<MessageQueue> queues)
+        throws Exception {
+        OffsetStore offsets = consumer.getOffsetStore();
+        TreeMap<Integer, Long> kept = new TreeMap<>();
+        String committed = committed(consumer, queues);
+        Clients.eventually(() -> {
+            consumer.commitSync();
+            offsets.persistAll(new HashSet<>(queues));
+            for (MessageQueue queue : queues) {
+                kept.put(queue.getQueueId(), offsets.readOffset(queue, ReadOffsetType.READ_FROM_STORE));
+            }
+            return kept.toString().equals(committed);
+        });
+        return kept.toString();
     }
 
     private static TreeSet<String> polled(DefaultLitePullConsumer consumer, int count) throws Exception {

@@ -36,6 +36,15 @@ def test_records_of_several_clients_are_put_in_order() -> None:
     assert {event.client_host for event in trace.events} == {"192.0.2.1:4000"}
 
 
+def test_a_send_comes_first_though_a_clock_says_otherwise() -> None:
+    messages = [trace_message(BEGAN, DONE_OLD), trace_message(sent(21, "A"), sent(30, "A"))]
+
+    [trace] = traces_of(messages, "A")
+
+    kinds = [Published, ConsumeBegan, ConsumeEnded, Published]
+    assert [type(event) for event in trace.events] == kinds
+
+
 def test_a_key_leads_to_all_its_messages_and_no_others() -> None:
     messages = [trace_message(sent(30, "C"), sent(20, "B"), sent(10, "X", "other"))]
 

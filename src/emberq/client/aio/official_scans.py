@@ -2,17 +2,25 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from emberq.client.aio.client import Client
 from emberq.client.aio.queue_calls import NO_OFFSET, QueueCalls, firsts_and_others
 from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart
+from emberq.client.core.sound_records import sound_records
+from emberq.client.core.time_search import TimeSearch
 from emberq.errors import (
     BrokerError,
     GroupNotFound,
+    NoPermission,
     OffsetOutOfRange,
+    RecordError,
     RemotingError,
+    SystemBusy,
     TopicNotFound,
 )
 from emberq.model.group import GroupConfig
@@ -20,13 +28,17 @@ from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC, SYSTEM_GROUP_PREFIX, retry_topic
 from emberq.model.topic import READ_WRITE, TopicFilterType
 from emberq.protocol.bodies.codec import decode_body, encode_body
+from emberq.protocol.bodies.groups import ConsumerIds
 from emberq.protocol.bodies.offsets import ConsumerOffsetTable
+from emberq.protocol.bodies.scans import group_in_use_remark
 from emberq.protocol.codes import RequestCode, ResponseCode
 from emberq.protocol.command import new_request
 from emberq.protocol.fastjson_writer import Dialect
 from emberq.protocol.header_fields import from_fields
+from emberq.protocol.headers.groups import GetConsumerListByGroup
 from emberq.protocol.headers.pull import PullMessage, PullMessageResponse
 from emberq.protocol.headers.topics import UpdateAndCreateTopic
+from emberq.record.decode import decode_record
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +51,10 @@ SCAN_GROUP = f"{SYSTEM_GROUP_PREFIX}EMBERQ_SCAN"
 START_GROUP_SUFFIX = "_SCAN_START"
 PULL_COUNT = 32
 CALLS_MAX = 16
+# A broker is asked who consumes with a group before its first commit, and after so long again.
+CONSUMERS_EVERY_S = 60.0
+# Brokers and groups for which that is remembered; above it all are asked for again.
+CHECKS_MAX = 10_000
 _SUBSCRIPTION_BIT = 4
 _PULL_CODES = (
     ResponseCode.SUCCESS,
@@ -55,6 +71,7 @@ class OfficialScans:
         self._client = client
         self._calls = QueueCalls(client)
         self._shown: set[tuple[str, str]] = set()  # broker names and groups
+        self._unused_at_s: dict[tuple[str, str], float] = {}  # the same
 
     async def heads(
         self, broker_name: str, queues: Collection[MessageQueue], group: str | None
@@ -73,12 +90,49 @@ class OfficialScans:
     async def pull(
         self, queue: MessageQueue, offset: int, wanted: ScanFilter, timeout_s: float | None
     ) -> ScannedPart:
+        """As EmberQ's brokers do, without messages that are damaged."""
+        part = await self._pull(queue, offset, PULL_COUNT, wanted, timeout_s)
+        content, damaged = sound_records(part.content, queue.queue_id, queue.topic)
+        if damaged:
+            log.error("messages_damaged queue=%s offsets=%s", place_name(queue), damaged)
+            return replace(part, content=content, damaged=damaged)
+        return part
+
+    async def offset_by_time(self, queue: MessageQueue, time_ms: int, head: QueueHead) -> int:
+        """The first message stored at or after a time, whatever the broker makes of times."""
+        if head.min_offset >= head.max_offset:
+            return head.max_offset
+        guess = await self._calls.offset_by_time(queue, time_ms)
+        search = TimeSearch(time_ms, head.min_offset, head.max_offset, guess)
+        while (offset := search.next_offset) is not None:
+            try:
+                part = await self._pull(queue, offset, 1, ScanFilter(), None)
+                record = decode_record(part.content, is_body_read=False) if part.content else None
+            except OffsetOutOfRange as error:
+                search.nothing(offset, error.min_offset, error.max_offset)
+            except RecordError:  # as good as none
+                search.nothing(offset, part.min_offset, part.max_offset)
+            else:
+                if record is None:
+                    search.nothing(part.next_offset, part.min_offset, part.max_offset)
+                else:
+                    search.message(record.queue_offset, record.stored_at_ms)
+        return search.found
+
+    async def _pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        count: int,
+        wanted: ScanFilter,
+        timeout_s: float | None,
+    ) -> ScannedPart:
         header = PullMessage(
             consumer_group=SCAN_GROUP,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_message_count=PULL_COUNT,
+            max_message_count=count,
             system_flag=_SUBSCRIPTION_BIT,
             commit_offset=0,
             suspend_timeout_ms=0,
@@ -101,17 +155,64 @@ class OfficialScans:
         self, broker_name: str, group: str, starts: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
         """Where a query starts in queues of one broker, unless that was written down before."""
+        await self._check_unused(broker_name, group)
         start_group = group + START_GROUP_SUFFIX
         known_starts = await self._offsets(broker_name, start_group, starts)
         pinned = dict(zip(starts, known_starts, strict=True))
         fresh = {queue: starts[queue] for queue, start in pinned.items() if start is None}
-        await self.commit(start_group, fresh)
+        await self._store(start_group, fresh)
         return {queue: starts[queue] if start is None else start for queue, start in pinned.items()}
 
     async def unpin(self, group: str, queues: Iterable[MessageQueue]) -> None:
-        await self.commit(group + START_GROUP_SUFFIX, dict.fromkeys(queues, NO_OFFSET))
+        await self._store(group + START_GROUP_SUFFIX, dict.fromkeys(queues, NO_OFFSET))
 
-    async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+    async def commit(
+        self, broker_name: str, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> None:
+        """Store a group's offsets at one broker; those that are ahead already stay.
+
+        Raises:
+            NoPermission: somebody consumes with the group.
+        """
+        await self._check_unused(broker_name, group)
+        stored = await limited(
+            lambda queue: self._calls.committed(group, queue, is_zero_if_young=False), offsets
+        )
+        # Where it is 0, brokers before 5.0 may have none at all.
+        ahead = {
+            queue: offset
+            for (queue, offset), there in zip(offsets.items(), stored, strict=True)
+            if offset > there or offset == there == 0
+        }
+        await self._store(group, ahead)
+
+    async def _check_unused(self, broker_name: str, group: str) -> None:
+        """Whoever consumes with a group would skip what a query says that it has read."""
+        place, now_s = (broker_name, group), time.monotonic()
+        asked_at_s = self._unused_at_s.get(place)
+        if asked_at_s is not None and now_s - asked_at_s < CONSUMERS_EVERY_S:
+            return
+        count = await self._consumers_online(broker_name, group)
+        if count:
+            remark = group_in_use_remark(group, count)
+            raise NoPermission(ResponseCode.NO_PERMISSION, remark, broker_name)
+        if len(self._unused_at_s) >= CHECKS_MAX:
+            self._unused_at_s.clear()
+        self._unused_at_s[place] = now_s
+
+    async def _consumers_online(self, broker_name: str, group: str) -> int:
+        header = GetConsumerListByGroup(consumer_group=group)
+        try:
+            answer = await self._client.call_broker(broker_name, header)
+        except SystemBusy:
+            raise
+        except BrokerError as error:
+            if error.code != ResponseCode.SYSTEM_ERROR:  # so they say that there is nobody
+                log.warning("consumers_unknown group=%s reason=%s", group, error)
+            return 0
+        return len(set(decode_body(ConsumerIds, answer.body).client_ids))
+
+    async def _store(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         async def commit(queue: MessageQueue) -> None:
             await self._calls.commit(group, queue, offsets[queue], is_oneway=False)
 

@@ -1,5 +1,6 @@
 """Batches whose messages EmberQ's brokers store once (docs/formats/send-once.md)."""
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -13,11 +14,13 @@ from emberq.client.core.outgoing import (
     split_batch,
 )
 from emberq.client.core.send_attempts import is_result
-from emberq.errors import BrokerError, ConfigError
+from emberq.errors import BrokerError, ConfigError, SystemBusy
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import DEFAULT_TOPIC
 from emberq.protocol.codes import ResponseCode
 from emberq.protocol.headers.send import SendOnce
+
+log = logging.getLogger(__name__)
 
 # Messages in one request: the broker looks each of them up before it goes on with others.
 TOGETHER_MAX = 500
@@ -26,9 +29,12 @@ _STORED_CODES = tuple(int(code) for code in ResponseCode if is_result(code))
 
 
 class OnceSends:
+    """Of one task."""
+
     def __init__(self, client: Client, wire_group: str) -> None:
         self._client = client
         self._group = wire_group
+        self._is_warned = False
 
     async def send(
         self, messages: Sequence[tuple[Message, str]], queue: MessageQueue, timeout_s: float
@@ -38,6 +44,7 @@ class OnceSends:
 
         Raises:
             ConfigError: the broker is not EmberQ's.
+            SystemBusy: it is, or has the messages and could not make them safe in time.
             MessageRefused, BrokerNotFound, BrokerError, RemotingError
         """
         check_batch([message for message, _ in messages])
@@ -69,7 +76,7 @@ class OnceSends:
         self, broker_name: str, header: SendOnce, body: bytes, timeout_s: float
     ) -> None:
         try:
-            await self._client.call_broker(
+            answer = await self._client.call_broker(
                 broker_name, header, body, timeout_s=timeout_s, accepts=_STORED_CODES
             )
         except BrokerError as error:
@@ -79,6 +86,14 @@ class OnceSends:
                 f"{broker_name} does not know how to store messages once: delivery=idempotent is "
                 "for EmberQ's brokers, delivery=transactional for all"
             ) from None
+        if answer.code == ResponseCode.SLAVE_NOT_AVAILABLE:
+            # It stays so until somebody starts a slave: what is sent again is no safer.
+            if not self._is_warned:
+                log.warning("stored_without_slave broker=%s", broker_name)
+            self._is_warned = True
+        elif answer.code != ResponseCode.SUCCESS:
+            # Sent again, what is there is not stored twice, but waited for.
+            raise SystemBusy(answer.code, "stored, and not safe in time", broker_name)
 
 
 def _chunks(

@@ -116,10 +116,16 @@ class Scans:
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int]:
-        """The first messages stored at or after a time."""
-        found = await limited(
-            lambda queue: self._calls.offset_by_time(queue, times_ms[queue]), times_ms
-        )
+        """The first messages stored at or after a time; behind the last one if there are none."""
+        heads = await self.heads(times_ms)  # which also tells official brokers from ours
+
+        async def find(queue: MessageQueue) -> int:
+            head = heads.get(queue)
+            if head is None or queue.broker_name not in self._official_names:
+                return await self._calls.offset_by_time(queue, times_ms[queue])
+            return await self._official.offset_by_time(queue, times_ms[queue], head)
+
+        found = await limited(find, times_ms)
         return dict(zip(times_ms, found, strict=True))
 
     async def earliest_times_ms(
@@ -130,7 +136,11 @@ class Scans:
         return {queue: known(time_ms) for queue, time_ms in zip(queues, found, strict=True)}
 
     async def pin(self, group: str, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Write down where a query starts, unless that was done before; returns what counts."""
+        """Write down where a query starts, unless that was done before; returns what counts.
+
+        Raises:
+            NoPermission: somebody consumes with the group.
+        """
         parts = await asyncio.gather(
             *(self._pin_at(name, group, own, starts) for name, own in _by_broker(starts))
         )
@@ -146,12 +156,16 @@ class Scans:
                 await self._official.unpin(group, own)
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store a group's offsets; a group that does not exist is made."""
+        """Store a group's offsets, which only move forward; a group that does not exist is made.
+
+        Raises:
+            NoPermission: somebody consumes with the group.
+        """
         await self._know_brokers(offsets)
         for name, own in _by_broker(offsets):
             request = CommitRequest(group=group, offsets=_by_topic(own, offsets))
             if await self._ask(name, ScanCommit(), request) is None:
-                await self._official.commit(group, {queue: offsets[queue] for queue in own})
+                await self._official.commit(name, group, {queue: offsets[queue] for queue in own})
                 await self._official.show(group, [name])
 
     async def groups(self, broker_name: str, topic: str) -> set[str]:

@@ -53,6 +53,8 @@ OUTCOMES_MAX = 10_000
 # Checks that run at once, and that wait for their turn; more are left to the broker's next try.
 CHECKS_AT_ONCE = 4
 CHECKS_WAITING_MAX = 2000
+# Checks that are dropped are told together: a broker that asks much would fill logs as well.
+DROPS_TOLD_EVERY_S = 10.0
 
 _CODE_OF: dict[Outcome, TransactionType] = {
     True: TransactionType.COMMIT,
@@ -124,6 +126,8 @@ class TransactionBook:
         self._outcomes: dict[str, Outcome] = {}
         self._turn = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._checks = 0
+        self._dropped = 0
+        self._drops_told_at = -DROPS_TOLD_EVERY_S
         self._threads: ThreadPoolExecutor | None = None
 
     def note(self, message_id: str, outcome: Outcome) -> None:
@@ -178,11 +182,23 @@ class TransactionBook:
     def answer_soon(self, request: Command, address: str) -> None:
         """A broker asks how a transaction ended."""
         if self._checks >= CHECKS_WAITING_MAX:
-            log.warning("transaction_check_dropped broker=%s waiting=%d", address, self._checks)
+            self._note_dropped(address)
             return
         self._checks += 1
         task = self._client.spawn(self._answer(request, address), "transaction-check")
         task.add_done_callback(self._answered)
+
+    def _note_dropped(self, address: str) -> None:
+        self._dropped += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._drops_told_at >= DROPS_TOLD_EVERY_S:
+            log.warning(
+                "transaction_check_dropped broker=%s waiting=%d count=%d",
+                address,
+                self._checks,
+                self._dropped,
+            )
+            self._dropped, self._drops_told_at = 0, now
 
     def close(self) -> None:
         if self._threads is not None:

@@ -28,6 +28,8 @@ class ScannedPart(Struct, frozen=True, gc=False):
     next_offset: int
     min_offset: int
     max_offset: int
+    # Of messages that were left out. EmberQ's brokers leave them out themselves and do not say.
+    damaged: tuple[int, ...] = ()
 
 
 class StoreHint(Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost, pack_host
 from emberq.record.properties import encode_properties
 from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, CompressionType, with_compression
-from emberq.spark.columns import MAP, MESSAGES, STRING, Column
+from emberq.spark.columns import BINARY, MAP, MESSAGES, STRING, Column
 from emberq.spark.decode.scalar import decode_scalar
 from emberq.spark.decode.shape import RowShape
 from emberq.spark.decode.vector import HAS_COMPILED, decode_compiled, decode_vector
@@ -95,6 +95,31 @@ def records(draw: st.DrawFn, properties: st.SearchStrategy[bytes]) -> bytes:
     )
 
 
+USUAL_PROPERTIES = st.builds(
+    encode_properties, st.dictionaries(NAMES, VALUES, max_size=9), is_terminated=st.booleans()
+)
+
+
+@st.composite
+def usual_records(draw: st.DrawFn) -> bytes:
+    """Nearly always such as the compiled decoder takes in one pass."""
+    is_odd = draw(st.integers(0, 30)) == 0
+    return encode_record(
+        draw(st.sampled_from(["orders", "größen"])),
+        draw(st.one_of(st.binary(max_size=60), st.text(max_size=20).map(str.encode))),
+        draw(ODD if is_odd else USUAL_PROPERTIES),
+        queue_id=draw(INT_32),
+        flag=draw(INT_32),
+        queue_offset=draw(st.integers(0, 30)),
+        log_offset=draw(INT_64),
+        system_flag=draw(TYPE_BITS) & ~(INNER_BATCH | NEEDS_UNWRAP),
+        born_at_ms=draw(st.integers(0, 2_000_000_000_000)),
+        stored_at_ms=draw(TIMES if is_odd else st.integers(0, 2_000_000_000_000)),
+        reconsume_times=draw(INT_32),
+        prepared_offset=draw(INT_64),
+    )
+
+
 @st.composite
 def shapes(draw: st.DrawFn) -> RowShape:
     known = [*MESSAGES, Column("body", STRING), Column("properties", STRING)]
@@ -122,6 +147,17 @@ def outcome(decode: Any, content: bytes, shape: RowShape) -> Any:
 @settings(max_examples=250)
 @given(content=st.lists(records(st.one_of(REGULAR, ODD))).map(b"".join), shape=shapes())
 def test_all_decoders_make_the_same_rows(decode: Any, content: bytes, shape: RowShape) -> None:
+    assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)
+
+
+@fast_decoders
+@settings(max_examples=250)
+@given(content=st.lists(usual_records()).map(b"".join), shape=shapes(), has_all=st.booleans())
+def test_usual_records_make_the_same_rows_too(
+    decode: Any, content: bytes, shape: RowShape, has_all: bool
+) -> None:
+    if has_all:
+        shape = shape._replace(first=0, stop=31)
     assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)
 
 
@@ -184,3 +220,43 @@ def test_rows_with_more_properties_than_buckets_are_whole(decode: Any) -> None:
     shape = RowShape(MESSAGES, "orders", "broker-a", 0, 3, DecodeOptions())
 
     assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)
+
+
+@fast_decoders
+def test_odd_properties_that_nobody_wants_disturb_no_one(decode: Any) -> None:
+    """Beside a row that is irregular for another reason."""
+    packed = with_compression(0, CompressionType.ZLIB)
+    content = encode_record("orders", b"plain", b"no marks") + encode_record(
+        "orders", compress(b"packed", CompressionType.ZLIB), b"", queue_offset=1, system_flag=packed
+    )
+    columns = tuple(column for column in MESSAGES if column.name == "body")
+    shape = RowShape(columns, "orders", "broker-a", 0, 2, DecodeOptions())
+
+    assert decode(content, shape).to_pylist() == [{"body": b"plain"}, {"body": b"packed"}]
+
+
+COLUMNS_OF_ONE_PASS = (
+    *("topic", "brokerName", "queueId", "queueOffset", "keys", "tags", "body", "bornTimestamp"),
+    *("storeTimestamp", "properties", "msgId", "bodyCrc", "uniqKey", "flag", "sysFlag", "size"),
+    *("commitLogOffset", "reconsumeTimes", "preparedTransactionOffset"),
+)
+
+
+@pytest.mark.skipif(not HAS_COMPILED, reason="the decoder is not compiled here")
+@pytest.mark.parametrize("body", [BINARY, STRING])
+def test_one_pass_is_enough_for_the_usual_rows(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a second look was taken")
+
+    monkeypatch.setattr("emberq.spark.decode.vector.find_compiled_frames", refuse)
+    names = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "CLUSTER", "TRACE_ON", "MSG_REGION", "colour")
+    properties = encode_properties({name: f"{name} of some length" for name in names})
+    content = b"".join(
+        encode_record("orders", b"body", properties, queue_offset=number) for number in range(50)
+    )
+    known = {column.name: column for column in (*MESSAGES, Column("body", body))}
+    columns = tuple(known[name] for name in COLUMNS_OF_ONE_PASS)
+
+    batch = decode_compiled(content, RowShape(columns, "orders", "a", 0, 50, DecodeOptions()))
+
+    assert batch.num_rows == 50

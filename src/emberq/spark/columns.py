@@ -121,7 +121,8 @@ def archived_columns(options: SourceOptions) -> list[Column]:
 
 def _asked_for(view: str, options: SourceOptions) -> list[Column]:
     if options.columns is not None:
-        return [_typed(find_column(view, name), options) for name in options.columns]
+        asked = (_typed(find_column(view, name), options) for name in options.columns)
+        return list(dict.fromkeys(asked))
     left_out = set() if options.has_body else {"body"}
     if options.decode.properties == "none":
         left_out.add("properties")
@@ -144,16 +145,29 @@ def find_column(view: str, name: str) -> Column:
 
 
 def check_schema(fields: Sequence[tuple[str, str]], options: SourceOptions) -> list[Column]:
-    """The columns that a schema asks for, as `(name, type)`. Raises ConfigError."""
-    columns = []
+    """The columns that a schema asks for, as `(name, type)`; Spark wants batches with the names
+    as they are spelt there. Raises ConfigError."""
+    columns: list[Column] = []
+    spelt: dict[str, str] = {}  # by the catalogue's names
     for name, kind in fields:
         column = _typed(find_column(options.view, name), options)
+        if column.name in spelt:
+            raise ConfigError(f"{spelt[column.name]} and {name} are the same column")
+        spelt[column.name] = name
         if kind in _ALTERNATIVES.get(column.name, ()):
             column = Column(column.name, kind)
         if kind != column.type:
             raise ConfigError(f"column {name} is {column.type}, not {kind}")
         columns.append(Column(name, column.type))
     return columns
+
+
+def known_columns(view: str, columns: Sequence[Column]) -> Sequence[Column]:
+    """The same columns as the catalogue spells them, which is what decoders look up."""
+    names = {column.name for column in CATALOGUE[view]}
+    if all(column.name in names for column in columns):
+        return columns
+    return [Column(find_column(view, column.name).name, column.type) for column in columns]
 
 
 def ddl(columns: Sequence[Column]) -> str:

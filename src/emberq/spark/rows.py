@@ -13,7 +13,7 @@ from emberq.spark.columns import Column
 from emberq.spark.decode.scalar import decode_scalar, decode_sound_records
 from emberq.spark.decode.shape import RowShape
 from emberq.spark.decode.vector import decode_compiled, decode_vector
-from emberq.spark.options import SourceOptions
+from emberq.spark.options import DecodeOptions, SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, QueueSlice
 
@@ -32,23 +32,30 @@ def message_batches(
     partition: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
     transform, place = _loaded(options.transform), place_of(options)
-    batches = chain.from_iterable(
-        slice_batches(place, each, columns, options) for each in partition
-    )
-    for batch in gathered(batches, options.decode.batch_rows):
+    ranges = batches_in_turn(place, partition, columns, options)
+    batches = chain.from_iterable(own for _, own in ranges)
+    for batch in gathered(batches, options.decode):
         yield batch if transform is None else transform(batch)
 
 
-def slice_batches(
-    place: Place, each: QueueSlice, columns: Sequence[Column], options: SourceOptions
+def batches_in_turn(
+    place: Place, partition: Partition, columns: Sequence[Column], options: SourceOptions
+) -> Iterator[tuple[QueueSlice, Iterator[Any]]]:
+    """Batches of each range. All of one must be taken before the next one is asked for."""
+    for each, contents in place.contents_in_turn(partition):
+        yield each, _batches(each, contents, columns, options)
+
+
+def _batches(
+    each: QueueSlice, contents: Iterator[bytes], columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
     queue = each.queue
     shape = RowShape(
         tuple(columns), queue.topic, queue.broker_name, each.first, each.stop, options.decode
     )
-    size_max = min(options.decode.batch_bytes, DECODED_TOGETHER_BYTES)
+    size_max = min(options.decode.batch_bytes // 2, DECODED_TOGETHER_BYTES)
     count = 0
-    for content in _joined(place.contents(each), size_max):
+    for content in _joined(contents, size_max):
         batch = decode(content, shape)
         count += batch.num_rows
         rows_max = options.decode.batch_rows
@@ -58,26 +65,47 @@ def slice_batches(
         _tell_loss(each, count, options)
 
 
-def gathered(batches: Iterable[Any], rows_max: int) -> Iterator[Any]:
-    """Small batches of neighbouring ranges as one: of each batch Spark makes vectors anew."""
+def gathered(batches: Iterable[Any], limits: DecodeOptions) -> Iterator[Any]:
+    """Small batches of neighbouring ranges as one, as of each batch Spark makes vectors anew; no
+    batch has more bytes than the limit but a single row.
+
+    Joining copies, and a batch that is half full gains nothing by it.
+    """
+    rows_max, joined_max = limits.batch_rows, limits.batch_bytes // 2
     waiting: list[Any] = []
     rows = size = 0
     for batch in batches:
-        is_full = rows + batch.num_rows > rows_max or size + batch.nbytes > DECODED_TOGETHER_BYTES
+        own_size = batch.nbytes  # asked for once: Arrow adds it up
+        is_full = rows + batch.num_rows > rows_max or size + own_size > joined_max
         if waiting and is_full:
-            yield _one_of(waiting)
+            yield from _together(waiting)
             waiting, rows, size = [], 0, 0
+        if own_size > limits.batch_bytes:
+            yield from _cut(batch, limits.batch_bytes)
+            continue
         waiting.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += own_size
     if waiting:
-        yield _one_of(waiting)
+        yield from _together(waiting)
 
 
-def _one_of(batches: list[Any]) -> Any:
+def _together(batches: list[Any]) -> list[Any]:
+    """One batch; several only where Arrow cannot hold it as one."""
     if len(batches) == 1:
-        return batches[0]
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        return batches
+    made: list[Any] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return made
+
+
+def _cut(batch: Any, bytes_max: int) -> Iterator[Any]:
+    """Halves, and halves of halves, that are as small as they have to be; nothing is copied."""
+    middle = batch.num_rows // 2
+    if middle == 0 or batch.nbytes <= bytes_max:
+        yield batch
+        return
+    yield from _cut(batch.slice(0, middle), bytes_max)
+    yield from _cut(batch.slice(middle), bytes_max)
 
 
 def decode(content: bytes, shape: RowShape) -> Any:

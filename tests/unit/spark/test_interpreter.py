@@ -40,5 +40,16 @@ def test_the_zip_of_another_spark_counts(tmp_path: Path) -> None:
     assert shown(str(other))[0].startswith(str(other))
 
 
+@pytest.mark.parametrize(("given", "seen"), [({}, "1"), ({"OMP_NUM_THREADS": "4"}, "4")])
+def test_numpy_starts_no_threads_unless_somebody_wants_them(
+    given: dict[str, str], seen: str
+) -> None:
+    environ = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    command = [worker_python(), "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
+    done = subprocess.run(command, env=environ | given, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == seen
+
+
 def test_there_is_one_program_for_all_sessions() -> None:
     assert worker_python() == worker_python()

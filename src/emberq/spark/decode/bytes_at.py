@@ -1,5 +1,6 @@
 """Numbers and texts at many positions of one buffer at once."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,9 @@ import pyarrow as pa
 
 from emberq.spark import columns as names
 from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS
+
+# So many rows of a text that is the same in all of them are kept for the next batch.
+REPEATED_ROWS = 16_384
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -75,6 +79,18 @@ def values_of(array: Any) -> tuple[Any, Ints]:
     _, offset_buffer, content = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, len(array) + 1).astype(np.int64)
     return (content if content is not None else b""), offsets
+
+
+def repeated(text: str, count: int) -> Any:
+    """A column of so many rows with the same text."""
+    if count > REPEATED_ROWS:
+        return pa.repeat(pa.scalar(text, pa.string()), count)
+    return _repeated(text).slice(0, count)
+
+
+@functools.lru_cache(maxsize=16)
+def _repeated(text: str) -> Any:
+    return pa.repeat(pa.scalar(text, pa.string()), REPEATED_ROWS)
 
 
 def is_text(content: Any, starts: Ints) -> bool:

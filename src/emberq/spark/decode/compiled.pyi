@@ -12,3 +12,14 @@ def split_items(
 def find_values(
     content: Any, firsts: Any, name_starts: Any, name_ends: Any, value_ends: Any, name: bytes
 ) -> tuple[bytearray | None, bytearray, bytearray]: ...
+def usual_rows(
+    content: bytes,
+    first: int,
+    stop: int,
+    refused_flags: int,
+    numbers: tuple[tuple[int, int], ...],
+    times: tuple[int, ...],
+    has_body: bool,
+    has_map: bool,
+    names: tuple[bytes, ...],
+) -> tuple[int, list[Any], list[Any], Any, Any, list[Any]] | None: ...

@@ -20,7 +20,7 @@ from emberq.spark.decode.shape import ARROW_TYPES
 log = logging.getLogger(__name__)
 
 # Raised with every change of a signature: loops that were compiled before it are not used.
-INTERFACE = 1
+INTERFACE = 2
 _PARTS = len(Frames._fields) - 1
 
 
@@ -54,12 +54,12 @@ class CompiledBytes(BytesAt):
         return pa.Array.from_buffers(
             ARROW_TYPES[names.TIMESTAMP],
             len(positions),
-            [_buffer_or_none(validity), pa.py_buffer(found)],
+            [buffer_or_none(validity), pa.py_buffer(found)],
         )
 
     def slices(self, kind: Any, starts: Ints, ends: Ints) -> Any:
         offsets, texts = self._loops.slices(self._raw, starts, ends)
-        return _texts_array(kind, None, offsets, texts)
+        return texts_array(kind, None, offsets, texts)
 
     def items(self, starts: Ints, ends: Ints) -> "tuple[CompiledItems, Bools]":
         """The properties of all regular rows, and which rows are not."""
@@ -87,7 +87,7 @@ class CompiledItems(NamedTuple):
 
     def column(self, name: str) -> Any:
         content = self.content
-        return _texts_array(
+        return texts_array(
             pa.string(), *content._loops.find_values(content._raw, *self[1:], name.encode())
         )
 
@@ -102,12 +102,12 @@ def find_compiled_frames(content: bytes, loops: Any) -> Frames | None:
     return Frames(CompiledBytes(content, loops), *rows)
 
 
-def _texts_array(kind: Any, validity: bytearray | None, offsets: bytearray, texts: Any) -> Any:
+def texts_array(kind: Any, validity: bytearray | None, offsets: bytearray, texts: Any) -> Any:
     count = len(offsets) // 4 - 1
     return pa.Array.from_buffers(
-        kind, count, [_buffer_or_none(validity), pa.py_buffer(offsets), pa.py_buffer(texts)]
+        kind, count, [buffer_or_none(validity), pa.py_buffer(offsets), pa.py_buffer(texts)]
     )
 
 
-def _buffer_or_none(content: bytearray | None) -> Any:
+def buffer_or_none(content: bytearray | None) -> Any:
     return None if content is None else pa.py_buffer(content)

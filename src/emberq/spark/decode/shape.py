@@ -1,5 +1,6 @@
 """What a decoder is told about the rows to make, and the Arrow types of columns."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,16 @@ ARROW_TYPES: dict[str, Any] = {
     names.TIMESTAMP: pa.timestamp("us", "UTC"),
     names.MAP: pa.map_(pa.string(), pa.string()),
 }
+# Where numbers stand in every record, and how they are stored.
+HEAD_NUMBERS = {
+    "queueId": (">i4", 12),
+    "flag": (">i4", 16),
+    "sysFlag": (">i4", 36),
+    "bodyCrc": (">i4", 8),
+    "size": (">i4", 0),
+    "commitLogOffset": (">i8", 28),
+    "queueOffset": (">i8", 20),
+}
 # The last millisecond of the year 9999; times beyond it, or before 1970, are no times.
 TIME_MAX_MS = 253_402_300_799_999
 
@@ -33,10 +44,15 @@ class RowShape(NamedTuple):
 
     @property
     def schema(self) -> Any:
-        return arrow_schema(self.columns)
+        return _kept_schema(self.columns)
 
     def wants(self, *wanted: str) -> bool:
         return any(column.name in wanted for column in self.columns)
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_schema(columns: tuple[Column, ...]) -> Any:
+    return arrow_schema(columns)
 
 
 def arrow_schema(columns: Sequence[Column]) -> Any:

@@ -1,7 +1,8 @@
 """Whole columns at once with numpy and Arrow; equal to the reference, row for row.
 
 Where records and properties lie is found by numpy (`decode_vector`) or by compiled loops
-(`decode_compiled`); the columns are the same.
+(`decode_compiled`); the columns are the same. Records that are as they usually are the compiled
+loops decode in one pass (`usual`).
 
 Rows that are irregular (compressed bodies, odd properties) are made by the reference and put in
 their places. Bytes that are not plainly records, and batches inside a record, are left to it
@@ -24,7 +25,7 @@ from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import COMPRESSED
 from emberq.spark import columns as names
 from emberq.spark.columns import Column
-from emberq.spark.decode.bytes_at import Bools, Ints, is_text, time_array, values_of
+from emberq.spark.decode.bytes_at import Bools, Ints, is_text, repeated, time_array, values_of
 from emberq.spark.decode.compiled_at import (
     CompiledBytes,
     CompiledItems,
@@ -34,18 +35,10 @@ from emberq.spark.decode.compiled_at import (
 from emberq.spark.decode.frames import BORN_TIME_POSITION, Frames, find_frames
 from emberq.spark.decode.property_items import PropertyItems, irregular_rows, split_properties
 from emberq.spark.decode.scalar import Row, build, decode_scalar, host_text
-from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS, RowShape
+from emberq.spark.decode.shape import ARROW_TYPES, HEAD_NUMBERS, TIME_MAX_MS, RowShape
+from emberq.spark.decode.usual import usual_batch
 
 _FROM_ITEMS = ("keys", "tags", "uniqKey", "msgId", "tagsHash", "deliveryTimestamp")
-_HEAD_NUMBERS = {
-    "queueId": (">i4", 12),
-    "flag": (">i4", 16),
-    "sysFlag": (">i4", 36),
-    "bodyCrc": (">i4", 8),
-    "size": (">i4", 0),
-    "commitLogOffset": (">i8", 28),
-    "queueOffset": (">i8", 20),
-}
 _LOOPS = compiled_loops()
 HAS_COMPILED = _LOOPS is not None
 
@@ -59,6 +52,9 @@ def decode_compiled(content: bytes, shape: RowShape) -> Any:
     """The same by compiled loops, or by numpy where there are none."""
     if _LOOPS is None:
         return decode_vector(content, shape)
+    usual = usual_batch(content, shape, _LOOPS)
+    if usual is not None:
+        return usual
     return _decode_found(find_compiled_frames(content, _LOOPS), content, shape)
 
 
@@ -89,13 +85,17 @@ def _decode(frames: Frames, shape: RowShape) -> Any:
         is_irregular |= (frames.system_flags & COMPRESSED) != 0
     if not shape.wants("properties", *_FROM_ITEMS):
         return _with_lane(frames, shape, is_irregular, None)
-    if not (shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns):
+    if not _needs_items(shape):
         texts = _texts(frames)
         if not is_text(*_content_and_starts(texts)):
             is_irregular |= irregular_rows(texts)
         return _with_lane(frames, shape, is_irregular, None)
     items, are_odd = _items(frames)
     return _with_lane(frames, shape, is_irregular | are_odd, items)
+
+
+def _needs_items(shape: RowShape) -> bool:
+    return shape.wants(*_FROM_ITEMS) or Column("properties", names.MAP) in shape.columns
 
 
 def _items(frames: Frames) -> tuple[PropertyItems | CompiledItems | None, Bools]:
@@ -127,16 +127,19 @@ def _with_lane(
     if len(regular) == 0:
         return lane
     kept = frames.only(regular)
-    if isinstance(kept.content, CompiledBytes):
-        items = kept.content.items(kept.properties_at, kept.ends)[0]
-    else:
-        items = split_properties(_texts(kept), is_checked=True)
-    columns = _Columns(kept, shape, items).batch()
+    # Where nobody asked for items nobody has looked at the properties.
+    columns = _Columns(kept, shape, _regular_items(kept) if _needs_items(shape) else None).batch()
     order = np.empty(len(frames), np.int64)
     order[regular] = np.arange(len(regular))
     order[others] = len(regular) + np.arange(len(others))
     together = pa.Table.from_batches([columns, lane]).combine_chunks()
     return together.take(pa.array(order)).combine_chunks().to_batches()[0]
+
+
+def _regular_items(frames: Frames) -> PropertyItems | CompiledItems | None:
+    if isinstance(frames.content, CompiledBytes):
+        return frames.content.items(frames.properties_at, frames.ends)[0]
+    return split_properties(_texts(frames), is_checked=True)
 
 
 class _Columns:
@@ -156,14 +159,14 @@ class _Columns:
 
     def _column(self, column: Column) -> Any:
         kind = ARROW_TYPES[column.type]
-        number = _HEAD_NUMBERS.get(column.name)
+        number = HEAD_NUMBERS.get(column.name)
         if number is not None:
             layout, position = number
             return self._frames.content.number_column(layout, self._frames.starts + position, kind)
         return _MAKERS[column.name](self, column)
 
     def constant(self, text: str) -> Any:
-        return pa.repeat(pa.scalar(text, pa.string()), len(self._frames))
+        return repeated(text, len(self._frames))
 
     def body(self, column: Column) -> Any:
         frames = self._frames

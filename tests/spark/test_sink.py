@@ -1,5 +1,6 @@
 """Frames into topics: every row a message, where it says, with an id that repeats."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from emberq.spark.outgoing_rows import ID_PROPERTY
 from tests.spark.cluster import DEADLINE_S, Topics, until
@@ -18,8 +20,11 @@ def write(frame: DataFrame, topics: Topics, topic: str | None = None, **options:
 
 
 def read(spark: SparkSession, topics: Topics, topic: str) -> list[Any]:
-    frame = spark.read.format("rocketmq").options(**topics.options).option("bodyAs", "string")
-    return sorted(frame.load(topic).collect(), key=lambda row: (row.queueId, row.queueOffset))
+    columns = "body,keys,tags,properties,queueId,queueOffset,storeTimestamp,flag"
+    reader = spark.read.format("rocketmq").options(**topics.options).option("bodyAs", "string")
+    frame = reader.option("columns", columns).load(topic)
+    stored = frame.withColumn("storedMs", f.unix_millis("storeTimestamp"))
+    return sorted(stored.collect(), key=lambda row: (row.queueId, row.queueOffset))
 
 
 def test_every_column_arrives(spark: SparkSession, topics: Topics) -> None:
@@ -33,6 +38,7 @@ def test_every_column_arrives(spark: SparkSession, topics: Topics) -> None:
 
     (row,) = read(spark, topics, topic)
     assert (row.body, row.keys, row.tags, row.queueId) == ("hello", "k1 k2", "red", 3)
+    assert row.flag == 7
     assert row.properties["size"] == "groß"
     assert row.properties[ID_PROPERTY].endswith("-0-0-0")
 
@@ -87,11 +93,17 @@ def test_rows_without_a_key_are_spread_and_have_ids_of_their_own(
 def test_a_row_may_be_delivered_later(spark: SparkSession, topics: Topics) -> None:
     topic = topics.make(queues=1)
     soon = datetime.now(UTC) + timedelta(seconds=2)
-    frame = spark.createDataFrame([("later", soon)], "body string, deliverAt timestamp")
+    at = spark.createDataFrame([("at a time", soon)], "body string, deliverAt timestamp")
+    level = spark.sql("SELECT 'by a level' AS body, 1 AS delayLevel")  # a second
+    begin_ms = time.time_ns() // 1_000_000
 
-    write(frame, topics, topic)
+    write(at, topics, topic)
+    write(level, topics, topic)
 
-    until(lambda: [row.body for row in read(spark, topics, topic)] == ["later"])
+    until(lambda: len(read(spark, topics, topic)) == 2)
+    stored_ms = {row.body: row.storedMs for row in read(spark, topics, topic)}
+    assert stored_ms["at a time"] >= soon.timestamp() * 1000  # not even in its millisecond
+    assert stored_ms["by a level"] >= begin_ms + 1000
 
 
 def test_a_stream_copies_a_topic_and_a_repeated_batch_repeats_its_ids(

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TextIO
 
 from emberq import Producer
 from emberq.testing.local_broker import LocalBroker, run_broker
@@ -87,18 +87,19 @@ class SinkKills:
 
     def attempt(self, victim: str | None, point: str | None, at: int) -> bool:
         """Whether the batch is done."""
-        process = self._process(point, at, is_task=victim == "task")
-        with process:
+        # A file, as nobody reads a pipe before the kill: what logs much would wait for ever.
+        log = self._home / "sink.log"
+        with log.open("w") as errors, self._process(point, at, errors, victim == "task") as process:
             try:
                 if victim is not None:
                     self._strike(process, victim)
-                _, errors = process.communicate(timeout=PROCESS_MAX_S)
+                process.communicate(timeout=PROCESS_MAX_S)
             finally:
                 process.kill()
         if victim == "task":
             return False
         is_expected = process.returncode in (0, FAILED, -9)
-        assert is_expected, f"{process.returncode} {victim} {point}: {errors}"
+        assert is_expected, f"{process.returncode} {victim} {point}: {log.read_text()}"
         return process.returncode == 0
 
     def _strike(self, process: "subprocess.Popen[str]", victim: str) -> None:
@@ -114,7 +115,9 @@ class SinkKills:
         else:
             process.kill()
 
-    def _process(self, point: str | None, at: int, *, is_task: bool) -> "subprocess.Popen[str]":
+    def _process(
+        self, point: str | None, at: int, errors: TextIO, is_task: bool
+    ) -> "subprocess.Popen[str]":
         asked: dict[str, Any] = {
             "options": self.options,
             "writer": WRITER,
@@ -128,7 +131,7 @@ class SinkKills:
             [sys.executable, "-m", "tests.support.sink_process", json.dumps(asked)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=errors,
             text=True,
         )
 

@@ -5,20 +5,24 @@ counts for everybody: drivers, drivers that were taken for dead, and whoever a b
 messages are described in docs/formats/sink-ledger.md.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from msgspec import Struct, field
 
-from emberq.errors import RecordError
+from emberq.errors import ClientError, RecordError
 
 
-class CommitDecision(Struct, frozen=True, kw_only=True, tag="commit", tag_field="kind"):
+class CommitDecision(
+    Struct, frozen=True, kw_only=True, tag="commit", tag_field="kind", omit_defaults=True
+):
     """These writes are the batch; where their half messages are stands in `parts` messages."""
 
     id: str
     writes: tuple[str, ...]
     parts: int
+    # Of each topic, if the write has a name (`sinkId`) that another one could bear by mistake.
+    rows: dict[str, int] = {}
 
 
 class AbortDecision(Struct, frozen=True, kw_only=True, tag="abort", tag_field="kind"):
@@ -61,6 +65,26 @@ def outcome(decisions: Iterable[Decision]) -> Outcome:
 def is_decided(decisions: Collection[Decision], decision_id: str) -> bool:
     """Whether a decision, and so all before it, are among these."""
     return any(decision.id == decision_id for decision in decisions)
+
+
+def check_is_same_write(batch_key: str, commit: CommitDecision, rows: Mapping[str, int]) -> None:
+    """That a write whose name is committed has the rows that were committed. One without rows
+    has nothing to lose, and of older commits nobody knows.
+
+    Raises:
+        ClientError: nothing of this write is stored.
+    """
+    if rows and commit.rows and rows != commit.rows:
+        raise ClientError(
+            f"{batch_key} was committed with {_told(commit.rows)}, and this write has "
+            f"{_told(rows)}: none of these is written",
+            hint="Give each write a sinkId of its own, made of query, output and number of the "
+            "batch. If this is the same write and its source has changed, it is done",
+        )
+
+
+def _told(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} rows for {topic}" for topic, count in sorted(rows.items()))
 
 
 def encode_decision(decision: Decision) -> bytes:

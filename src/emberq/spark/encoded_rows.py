@@ -5,7 +5,7 @@ the parts of all elements at once, and nothing in Python belongs to one row. Row
 the ordinary are left to the other way, which knows what to say about them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, is_batch_topic
 from emberq.record import property_names as names
 from emberq.record.layout import BATCH_ELEMENT_SIZE_MIN, BATCH_PREFIX, PROPERTIES_SIZE_MAX
 from emberq.record.string_hash import java_string_hash
-from emberq.spark.outgoing_rows import ID_PROPERTY, RowMessages
+from emberq.spark.outgoing_rows import BODIES, ID_PROPERTY, RowMessages
 
 # Names in a row's map that are refused, or stand elsewhere in the text.
 _NOT_IN_MAPS = {*names.RESERVED, names.SHARDING_KEY, ID_PROPERTY}
@@ -30,6 +30,10 @@ _HASHED_TOGETHER_MAX = 128
 # Arrow's columns end at 2 GiB.
 _TOGETHER_MAX_BYTES = 1 << 30
 _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+
+# Rows whose unique keys begin alike. The keys end with 16 bits that count all keys of the process:
+# as many are left to others in the same millisecond.
+_KEYS_TOGETHER_MAX = 1 << 15
 
 # Unique keys of as many rows of a topic, as a column; by their ids, if they have some.
 Keys = Callable[[str, Any, int], Any]
@@ -63,6 +67,8 @@ class RowEncoder:
         Raises:
             MessageRefused: a topic has a name that no broker takes.
         """
+        if not all(_is_text(column) for name, column in columns.items() if name not in BODIES):
+            return None
         numbers = np.arange(self._rows.count, self._rows.count + count)
         topics = self._topics(columns.get("topic"))
         if topics is None:
@@ -233,8 +239,25 @@ def _elements(bodies: Any, text: Any, flags: Any | None, properties: int) -> Any
     )
 
 
+def unique_keys(take: Callable[[int], tuple[str, Sequence[int]]], count: int) -> Any:
+    """Unique keys as a column, however many: `take` says what so many begin with, which changes
+    with every millisecond, and the numbers that end them."""
+    begun: set[str] = set()
+    pieces: list[Any] = []
+    left = count
+    while left or not pieces:
+        some = min(left, _KEYS_TOGETHER_MAX)
+        begin, numbers = take(some)
+        while begin in begun:
+            begin, numbers = take(some)
+        begun.add(begin)
+        pieces.append(hex_keys(begin, numbers))
+        left -= some
+    return pa.concat_arrays(pieces)
+
+
 def hex_keys(begin: str, numbers: Any) -> Any:
-    """Unique keys that begin alike, as a column."""
+    """Keys that begin alike, as a column; no more than 65,536 differ."""
     ends = np.asarray(numbers, np.uint32) & 0xFFFF
     digits = _DIGITS[np.stack([ends >> shift & 0xF for shift in (12, 8, 4, 0)], axis=1)]
     return pc.binary_join_element_wise(begin.encode(), _fixed(digits), b"")
@@ -312,6 +335,17 @@ def _has_blank(values: Any) -> bool:
 
 def _bytes_of(texts: Any) -> Any:
     return texts.cast(pa.binary())
+
+
+def _is_text(column: Any) -> bool:
+    """Whether texts are UTF-8, which Spark promises of none of its strings."""
+    if not (pa.types.is_string(column.type) or pa.types.is_map(column.type)):
+        return True
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _true_count(flags: Any) -> int:

@@ -5,18 +5,15 @@ Everything here is an official request, so it works with official brokers too.
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from emberq.client.aio.producer import Producer
 from emberq.client.core.message import Message
 from emberq.client.core.received import ReceivedMessage
-from emberq.errors import BrokerNotFound, ClientError, SendFailed, TopicNotFound
+from emberq.errors import ClientError, SendFailed
 from emberq.model.queue import MessageQueue
-from emberq.model.system_topics import DEFAULT_TOPIC
-from emberq.model.topic import READ_WRITE, TopicFilterType
-from emberq.protocol.headers.topics import UpdateAndCreateTopic
 from emberq.spark.batch_ledger import (
     AbortDecision,
     CommitDecision,
@@ -27,13 +24,15 @@ from emberq.spark.batch_ledger import (
     is_decided,
     outcome,
 )
-from emberq.spark.links import looked_up_anew
-from emberq.spark.row_sending import of_brokers, sent_again
+from emberq.spark.ledger_place import LEDGER_TOPIC, LedgerPlace
+from emberq.spark.links import Link
+from emberq.spark.row_sending import sent_again
 from emberq.spark.sink_options import SinkOptions
 from emberq.spark.staged_halves import Halves, decode_part, encode_part
 
-LEDGER_TOPIC = "EMBERQ_SPARK_LEDGER"
-# Brokers index a message a moment after they store it, and routes are a moment behind as well.
+__all__ = ["LEDGER_TOPIC", "LedgerTopic", "Progress"]
+
+# Brokers index a message a moment after they store it.
 VISIBLE_WITHIN_S = 30.0
 _POLL_FIRST_S, _POLL_MAX_S = 0.005, 0.5
 
@@ -46,74 +45,43 @@ class Progress(Struct, frozen=True):
 
 
 class LedgerTopic:
-    def __init__(self, producer: Producer, options: SinkOptions) -> None:
+    def __init__(self, link: Link, producer: Producer, options: SinkOptions) -> None:
+        self._place = LedgerPlace(link, producer, options)
         self._producer = producer
         self._options = options
         self._queue: MessageQueue | None = None
 
     async def ready(self, *, is_new_writer: bool) -> None:
-        """Have the ledger. A writer that was there before must find it: one made anew would know
-        nothing of what was committed. It is made only when all brokers that the options name are
-        there: one of them may have it.
+        """Have the ledger. A writer that was there before must find it.
 
         Raises:
             BrokerNotFound: the ledger's broker is away, or may be.
+            ClientError: it cannot be said which ledger counts.
         """
-        if self._queue is not None:
-            return
-        try:
-            await self._find()
-        except TopicNotFound:
-            if not is_new_writer:
-                raise BrokerNotFound(
-                    f"no broker has {LEDGER_TOPIC}, in which it stands what was committed: "
-                    "the broker that has it is away"
-                ) from None
-            await self._make(self._options.topic or DEFAULT_TOPIC)
-
-    async def _find(self) -> None:
-        client = self._producer.client
-        topic = client.wrap(LEDGER_TOPIC)
-        await client.routes.refresh(topic)
-        [first, *_] = sorted(await client.subscribe_queues(topic))
-        self._queue = MessageQueue(first.broker_name, first.queue_id, LEDGER_TOPIC)
-
-    async def _make(self, target: str) -> None:
-        client = self._producer.client
-        await looked_up_anew(client, target)
-        queues = of_brokers(await self._producer.queues(target), self._options.brokers, target)
-        broker_name = min(queue.broker_name for queue in queues)
-        header = UpdateAndCreateTopic(
-            topic=client.wrap(LEDGER_TOPIC),
-            default_topic=DEFAULT_TOPIC,
-            read_queue_count=1,
-            write_queue_count=1,
-            permission=READ_WRITE,
-            filter_type=TopicFilterType.SINGLE_TAG.value,
-        )
-        await client.call_broker(broker_name, header)
-        async with asyncio.timeout(VISIBLE_WITHIN_S):
-            pause_s = _POLL_FIRST_S
-            while self._queue is None:
-                try:
-                    await self._find()
-                except TopicNotFound:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, _POLL_MAX_S)
+        if self._queue is None:
+            self._queue = await self._place.find(is_new_writer=is_new_writer)
 
     # Decisions
 
     async def outcome(self, batch_key: str) -> Outcome:
         return outcome(await self._decisions(batch_key))
 
-    async def commit(self, batch_key: str, writes: Sequence[str], parts: Sequence[Halves]) -> str:
+    async def commit(
+        self,
+        batch_key: str,
+        writes: Sequence[str],
+        parts: Sequence[Halves],
+        rows: Mapping[str, int],
+    ) -> str:
         """Decide that writes are the batch; returns the decision's id. Whether it holds is for
-        `outcome_after` to say."""
+        `outcome_after` to say. `rows` are those of each topic, for a write that has a name."""
         decision_id = uuid.uuid4().hex
         for number, part in enumerate(parts):
             key = f"{batch_key}-{decision_id}-{number}"
             await self._append(key, "part", encode_part(part))
-        decision = CommitDecision(id=decision_id, writes=tuple(writes), parts=len(parts))
+        decision = CommitDecision(
+            id=decision_id, writes=tuple(writes), parts=len(parts), rows=dict(rows)
+        )
         await self._append(batch_key, "commit", encode_decision(decision))
         return decision_id
 
@@ -170,9 +138,13 @@ class LedgerTopic:
         await sent_again(once, self._producer, LEDGER_TOPIC, self._options)
 
     async def _messages(self, key: str) -> list[ReceivedMessage]:
-        """In the order of the queue."""
+        """In the order of the queue, of which there is one: no other broker is asked."""
+        assert self._queue is not None
+        broker_name = self._queue.broker_name
         found = await sent_again(
-            lambda: self._producer.query_messages(LEDGER_TOPIC, key, is_complete=True),
+            lambda: self._producer.query_messages(
+                LEDGER_TOPIC, key, is_complete=True, broker_name=broker_name
+            ),
             self._producer,
             LEDGER_TOPIC,
             self._options,

@@ -1,6 +1,7 @@
 """Rows of a frame as messages, and which queue each goes to. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from emberq.client.core.message import Message
@@ -11,6 +12,8 @@ from emberq.model.queue import MessageQueue
 ID_PROPERTY = "SPARK_ID"
 # Which write of which batch a half message belongs to.
 WRITE_PROPERTY = "SPARK_WRITE"
+# Names of the column whose bytes go as they are, whether they are text or not.
+BODIES = ("body", "value")
 # Rows that are free to go anywhere go to one queue in pieces of this size.
 FREE_ROWS_TOGETHER = 1_000
 
@@ -72,6 +75,45 @@ class RowMessages:
         if self.id_prefix is not None:
             properties[ID_PROPERTY] = own_id or f"{self.id_prefix}-{self.count}"
         return properties
+
+
+def rows_by_topic(batches: Iterable[Any], default: str | None) -> "Counter[str]":
+    """How many rows of Arrow batches go to each topic, of which none is sent."""
+    rows: Counter[str] = Counter()
+    first_row = 0
+    for batch in batches:
+        topics: Sequence[str | None] = (None,) * batch.num_rows
+        if "topic" in batch.schema.names:
+            topics = values_of("topic", batch.column("topic"), first_row)
+        rows.update(topic or default or "" for topic in topics)
+        first_row += batch.num_rows
+    return rows
+
+
+def values_of(name: str, column: Any, first_row: int) -> list[Any]:
+    """Values of a column of Arrow; bodies as bytes, so that each goes as it is.
+
+    Raises:
+        MessageRefused: a text is not UTF-8, which Spark promises of none of its strings.
+    """
+    if name in BODIES:
+        column = column.cast("binary")
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        row = next(row for row, value in enumerate(column) if not _is_readable(value))
+        raise MessageRefused(
+            f"row {first_row + row} has no UTF-8 text in its column {name}"
+        ) from None
+    return values
+
+
+def _is_readable(value: Any) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def placed(

@@ -19,7 +19,7 @@ from emberq.model.queue import MessageQueue
 from emberq.spark.encoded_placing import bodies_of, placed_rows
 from emberq.spark.encoded_rows import EncodedRows, RowEncoder
 from emberq.spark.links import Link, looked_up_anew, retried
-from emberq.spark.outgoing_rows import RowMessages, placed
+from emberq.spark.outgoing_rows import RowMessages, placed, values_of
 from emberq.spark.sink_options import SinkOptions
 
 T = TypeVar("T")
@@ -112,7 +112,8 @@ class RowSending:
             found = self._encoded.encoder.encode(columns, batch.num_rows)
             if found is not None:
                 return self._send_encoded(self._encoded, found, first_queue)
-        lists = {name: column.to_pylist() for name, column in columns.items()}
+        first_row = self._rows.count
+        lists = {name: values_of(name, column, first_row) for name, column in columns.items()}
         messages = list(self._rows.messages(lists, batch.num_rows))
         queue_ids = lists.get("queueId", [None] * batch.num_rows)
         return self._send_messages(messages, queue_ids, first_queue)
@@ -140,21 +141,24 @@ class RowSending:
             await sent_again(once, self._producer, queue.topic, self._options)
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
-        async def found() -> list[MessageQueue]:
-            try:
-                queues = await self._producer.queues(topic)
-            except TopicNotFound:
-                await self._link.check_present()
-                raise
-            return of_brokers(queues, self._options.brokers, topic)
-
-        return await sent_again(found, self._producer, topic, self._options)
+        work = partial(queues_for, self._link, self._producer, topic, self._options.brokers)
+        return await sent_again(work, self._producer, topic, self._options)
 
 
-def of_brokers(
-    queues: list[MessageQueue], brokers: Sequence[str], topic: str
+async def queues_for(
+    link: Link, producer: Producer, topic: str, brokers: Sequence[str]
 ) -> list[MessageQueue]:
-    """Queues of these brokers, or all if none is named. Raises BrokerNotFound: one is away."""
+    """Where messages of a topic may go: queues of these brokers, or all if none is named.
+
+    Raises:
+        BrokerNotFound: one of them is away, or all that there are.
+        TopicNotFound: they are there, and the topic is not.
+    """
+    try:
+        queues = await producer.queues(topic)
+    except TopicNotFound:
+        await link.check_present(brokers)
+        raise
     if not brokers:
         return queues
     away = sorted(set(brokers) - {queue.broker_name for queue in queues})

@@ -3,6 +3,7 @@
 import sys
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -35,11 +36,13 @@ Halves = dict[MessageQueue, QueueHalves]
 
 
 class Staged(Struct, frozen=True, kw_only=True):
-    """What a task has staged, by writes of its own: nothing if its batch is committed already."""
+    """What a task has staged, by writes of its own: nothing if its batch is committed already.
+    `rows` are those of each topic, staged or not, where the write has a name."""
 
     batch_key: str
     writes: list[str] = field(default_factory=list)
     halves: Halves = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
 
     def add(self, write: str, halves: Halves) -> None:
         """One more write, which is whole."""
@@ -52,6 +55,11 @@ class Staged(Struct, frozen=True, kw_only=True):
     @property
     def count(self) -> int:
         return sum(map(len, self.halves.values()))
+
+    def count_rows(self) -> None:
+        """Have `rows` of what was staged."""
+        for queue, own in self.halves.items():
+            self.rows[queue.topic] += len(own)
 
 
 class _Row(Struct, array_like=True):

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,14 +30,14 @@ from emberq.protocol.headers.queries import ViewMessageById
 from emberq.protocol.headers.transactions import EndTransaction
 from emberq.record.message_id import parse_offset_id
 from emberq.record.system_flag import TransactionType
-from emberq.spark.batch_ledger import CommitDecision, Outcome
+from emberq.spark.batch_ledger import CommitDecision, Outcome, check_is_same_write
 from emberq.spark.ledger_topic import LedgerTopic
 from emberq.spark.links import (
     Link,
     link_to,
     retried,
 )
-from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages
+from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages, rows_by_topic
 from emberq.spark.row_sending import (
     ByQueue,
     RowSending,
@@ -72,12 +73,14 @@ class TransactionalDelivery:
     def write(self, batches: Iterator[Any], task: Task) -> Staged:
         """Stage rows out of sight. Raises MessageRefused, SendFailed, BrokerError."""
         options = self._options
+        has_name = options.sink_id is not None
         link, known = self._batches()
-        staged = Staged(batch_key=task.batch_key)
-        is_new = task.batch == 0
-        found = link.wait(known.outcome(task.batch_key, is_new=is_new))
+        batch_key, found = link.wait(known.begun(task, has_name=has_name))
+        staged = Staged(batch_key=batch_key)
         if found.commit is not None:
-            log.info("batch_is_committed batch=%s partition=%d", task.batch_key, task.partition)
+            log.info("batch_is_committed batch=%s partition=%d", batch_key, task.partition)
+            if has_name:
+                staged.rows.update(rows_by_topic(batches, options.topic))
             return staged
         rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None)
 
@@ -90,6 +93,8 @@ class TransactionalDelivery:
             # Nobody will ever commit these writes: their ids stay here.
             link.run(lambda: known.roll_back(staged.halves), 0)
             raise
+        if has_name:
+            staged.count_rows()
         return staged
 
     def commit(self, results: Sequence[Staged]) -> None:
@@ -115,9 +120,9 @@ async def _batches_of(link: Link, options: SinkOptions) -> "_Batches":
     known = _deliveries.get(key)
     if known is None:
         group = options.producer_group + GROUP_SUFFIX
-        known = _Batches(options)
+        known = _Batches(replace(options, sink_id=None))
         known.producer = await producer_of(link, options, group, known.check)
-        known.ledger = LedgerTopic(known.producer, options)
+        known.ledger = LedgerTopic(link, known.producer, options)
         _deliveries[key] = known
     return known
 
@@ -131,6 +136,23 @@ class _Batches:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._open: dict[str, float] = {}  # batch → until when brokers are told to ask again
+
+    async def begun(self, task: Task, *, has_name: bool) -> tuple[str, Outcome]:
+        """What a task's batch is called in the ledger, and what became of it. A name that a user
+        chose is good for one write to each topic."""
+        topic = self._options.topic
+        if not has_name or topic is None:
+            return task.batch_key, await self.outcome(task.batch_key, is_new=task.batch == 0)
+        batch_key = f"{task.writer}@{topic}-{task.batch}"
+        found = await self.outcome(batch_key, is_new=task.batch == 0)
+        if found.commit is None:
+            # Names had no topic once; such a commit says nothing about rows.
+            old = await self.ledger.outcome(task.batch_key)
+            if old.commit is not None and not old.commit.rows:
+                part = await self.ledger.part(task.batch_key, old.commit, 0)
+                if any(queue.topic == topic for queue in part):
+                    return task.batch_key, old
+        return batch_key, found
 
     async def outcome(self, batch_key: str, *, is_new: bool) -> Outcome:
         options = self._options
@@ -203,23 +225,31 @@ class _Batches:
 
     async def commit(self, staged: Sequence[Staged]) -> None:
         batch_key = staged[0].batch_key
+        rows = sum((each.rows for each in staged), Counter[str]())
         found = await self.outcome(batch_key, is_new=False)
         if found.commit is not None:
-            await self._drop(staged, found)
-            await self._carry_out(batch_key, found.commit)
+            await self._carry_out_other(batch_key, found, staged, rows)
             return
         parts = list(parts_of(staged))
         if not parts:
             return  # no rows
-        decision_id = await self.ledger.commit(batch_key, _writes(staged), parts)
+        decision_id = await self.ledger.commit(batch_key, _writes(staged), parts, rows)
         found = await self.ledger.outcome_after(batch_key, decision_id)
         if found.commit is None:
             raise ClientError(f"batch {batch_key} was given up before its commit")
         if found.commit.id == decision_id:
             await self._carry_out(batch_key, found.commit, parts)
         else:  # another driver was first
-            await self._drop(staged, found)
-            await self._carry_out(batch_key, found.commit)
+            await self._carry_out_other(batch_key, found, staged, rows)
+
+    async def _carry_out_other(
+        self, batch_key: str, found: Outcome, staged: Sequence[Staged], rows: Mapping[str, int]
+    ) -> None:
+        """Raises ClientError: the batch is that of another write, and these rows are lost."""
+        assert found.commit is not None
+        await self._drop(staged, found)
+        await self._carry_out(batch_key, found.commit)
+        check_is_same_write(batch_key, found.commit, rows)
 
     async def abort(self, staged: Sequence[Staged]) -> None:
         batch_key = staged[0].batch_key

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emberq.errors import RecordError
+from emberq.errors import ClientError, RecordError
 from emberq.model.queue import MessageQueue
 from emberq.spark.batch_ledger import (
     AbortDecision,
     CommitDecision,
     Decision,
+    check_is_same_write,
     decode_decision,
     encode_decision,
     outcome,
@@ -29,7 +30,13 @@ from emberq.spark.staged_halves import (
 WRITES = st.lists(st.sampled_from("abcde"), unique=True, max_size=3).map(tuple)
 DECISIONS = st.lists(
     st.one_of(
-        st.builds(CommitDecision, id=st.uuids().map(str), writes=WRITES, parts=st.integers(0, 9)),
+        st.builds(
+            CommitDecision,
+            id=st.uuids().map(str),
+            writes=WRITES,
+            parts=st.integers(0, 9),
+            rows=st.dictionaries(st.sampled_from(["orders", "audit"]), st.integers(1, 9)),
+        ),
         st.builds(AbortDecision, id=st.uuids().map(str), writes=WRITES),
     ),
     max_size=8,
@@ -87,6 +94,29 @@ def test_an_abort_keeps_a_later_commit_of_its_writes_out_and_no_other() -> None:
 @given(DECISIONS)
 def test_decisions_read_as_they_were_written(decisions: list[Decision]) -> None:
     assert [decode_decision(encode_decision(each)) for each in decisions] == decisions
+
+
+def test_a_commit_that_was_written_before_rows_were_counted_is_read() -> None:
+    body = b'{"kind":"commit","id":"x","writes":["a"],"parts":1}'
+
+    assert decode_decision(body) == CommitDecision(id="x", writes=("a",), parts=1)
+    assert encode_decision(CommitDecision(id="x", writes=("a",), parts=1)) == body
+
+
+def test_a_name_that_another_write_has_used_is_told() -> None:
+    known = CommitDecision(id="x", writes=("a",), parts=1, rows={"orders": 3})
+
+    check_is_same_write("n-0", known, {"orders": 3})
+    for rows in ({"orders": 4}, {"audit": 3}, {"orders": 3, "audit": 1}):
+        with pytest.raises(ClientError, match="n-0 was committed with 3 rows for orders, and"):
+            check_is_same_write("n-0", known, rows)
+
+
+def test_a_write_without_rows_and_a_commit_that_says_nothing_of_them_agree_with_any() -> None:
+    known = CommitDecision(id="x", writes=("a",), parts=1, rows={"orders": 3})
+
+    check_is_same_write("n-0", known, {})
+    check_is_same_write("n-0", commit("a"), {"orders": 4})
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"kind":"maybe"}', b"\xff"])

@@ -12,11 +12,18 @@ from emberq.client.core.message import Message
 from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, check_topic, split_batch
 from emberq.errors import MessageRefused
 from emberq.model.queue import MessageQueue
+from emberq.record.message_id import UniqueKeyGenerator
 from emberq.record.string_hash import java_string_hash
 from emberq.spark import encoded_rows, outgoing_rows
 from emberq.spark.encoded_placing import bodies_of, placed_rows
-from emberq.spark.encoded_rows import EncodedRows, RowEncoder, hex_keys, java_hashes
-from emberq.spark.outgoing_rows import RowMessages, placed
+from emberq.spark.encoded_rows import (
+    EncodedRows,
+    RowEncoder,
+    hex_keys,
+    java_hashes,
+    unique_keys,
+)
+from emberq.spark.outgoing_rows import RowMessages, placed, values_of
 
 BEGIN = "C0A80001" * 3 + "0000"
 FIRST_NUMBER = 65_530  # the last four digits begin again on the way
@@ -153,6 +160,57 @@ def test_every_reason_of_the_client_to_refuse_is_known(name: str, value: object)
     assert encoder_of(RowMessages("one", "w-0-1")).encode(columns, 2) is None
     with pytest.raises(MessageRefused):
         one_by_one(list(RowMessages("one", "w-0-1").messages(lists, 2)))
+
+
+def not_utf8(column: str) -> pa.RecordBatch:
+    """A batch of three rows, of which the last has such a text in a column."""
+    texts = pa.array([b"a", b"b", b"\xff"])
+    texts = pa.StringArray.from_buffers(3, *texts.buffers()[1:])
+    value = texts
+    if column == "properties":
+        value = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), ["x", "y", "z"], texts)
+    return pa.RecordBatch.from_pydict({"value": ["1", "2", "3"], column: value})
+
+
+@pytest.mark.parametrize("column", ["topic", "tags", "keys", "properties", "shardingKey", "id"])
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_text_that_is_not_utf8_takes_the_other_way_which_says_where_it_is(
+    column: str, by_id: bool
+) -> None:
+    batch = not_utf8(column)
+
+    encoder = encoder_of(RowMessages("one", "w"), by_id=by_id)
+    assert encoder.encode(columns_of(batch), batch.num_rows) is None
+    with pytest.raises(MessageRefused, match=f"row 42 has no UTF-8 text in its column {column}"):
+        values_of(column, batch.column(column), 40)
+
+
+def test_a_body_goes_as_it_is_though_it_is_not_utf8_on_both_ways() -> None:
+    batch = not_utf8("value")
+
+    found = encoder_of(RowMessages("one", "w")).encode(columns_of(batch), batch.num_rows)
+    assert found is not None
+    lists = {"value": values_of("value", batch.column("value"), 0)}
+    messages = list(RowMessages("one", "w").messages(lists, batch.num_rows))
+    assert [message.body for message in messages] == [b"a", b"b", b"\xff"]
+    assert found[0].elements.to_pylist() == one_by_one(messages)
+
+
+@pytest.mark.parametrize("count", [0, 1, 32_768, 100_000, 200_001])
+def test_keys_of_a_batch_are_unique_however_many_rows_it_has(count: int) -> None:
+    asked = 0
+
+    def now_ms() -> int:  # a clock that may stand still between two questions
+        nonlocal asked
+        asked += 1
+        return 1_700_000_000_000 + asked // 3
+
+    keys = UniqueKeyGenerator(bytes(4), 7, 9, now_ms)
+
+    found = unique_keys(keys.take_numbers, count).to_pylist()
+
+    assert len(found) == len(set(found)) == count
+    assert all(len(key) == 32 for key in found)
 
 
 def test_ordinary_rows_take_the_quick_way() -> None:

@@ -7,13 +7,14 @@ not look for it.
 from typing import TYPE_CHECKING
 
 from emberq.spark.interpreter import worker_python
+from emberq.spark.local_session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from emberq.spark.tracking import OffsetTracker
 
-__all__ = ["offset_tracker", "register", "track", "worker_python"]
+__all__ = ["local_session", "offset_tracker", "register", "track", "worker_python"]
 
 
 def register(spark: "SparkSession") -> None:

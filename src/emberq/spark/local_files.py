@@ -1,6 +1,8 @@
 """Records of a range straight from the files of a store: queue entries say which bytes to read."""
 
+import logging
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +15,23 @@ from emberq.spark.links import Link
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import QueueSlice
 from emberq.store.view.directory import StoreView
+from emberq.store.view.log import LogView
 from emberq.store.view.queue import QueueView
+
+log = logging.getLogger(__name__)
 
 ENTRIES_TOGETHER = 4_096
 # Records of one queue are read in one piece if at least this share of the piece is theirs.
 DENSITY_MIN = 0.25
 PIECE_MAX_BYTES = 4 * 1024 * 1024
+# So many bytes of records go on to be decoded together, as of a pull; one record in any case.
+CONTENT_MAX_BYTES = 2 * 1024 * 1024
 _ENTRY = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 _TAG_MASK = 0xFFFFFFFF
 
 Entries = npt.NDArray[np.void]
 Positions = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 def local_contents(
@@ -31,7 +39,8 @@ def local_contents(
 ) -> Iterator[tuple[bytes, int]]:
     """Records and the offset behind them, as far as the files of the broker hold them.
 
-    With `scan=auto` there is nothing if its directory is not here.
+    With `scan=auto` there is nothing if its directory is not here. Files that are deleted while
+    they are read end it as well: the broker then says which messages are left.
     """
     wire = link.wrapped(each.queue)
     link.run(lambda: link.know(wire), options.pull.retries, options.broker_wait_s)
@@ -44,33 +53,77 @@ def local_contents(
                 "scan=auto reads over the network where they are not"
             )
         return
-    view = StoreView(root)
     try:
-        yield from slice_contents(view, QueueSlice(wire, each.first, each.stop), options)
+        with closing(StoreView(root)) as view:
+            yield from slice_contents(view, QueueSlice(wire, each.first, each.stop), options)
+    except (FileNotFoundError, DataLost) as error:
+        log.info("files_expired queue=%s reason=%s", each.queue, error)
     except (OSError, StoreError) as error:
         if options.scan == "local":
             raise DataLost(f"{each.queue} cannot be read from {root}: {error}") from error
-    finally:
-        view.close()
+        log.warning("files_unreadable queue=%s reason=%s", each.queue, error)
 
 
 def slice_contents(
     view: StoreView, each: QueueSlice, options: SourceOptions
 ) -> Iterator[tuple[bytes, int]]:
-    """Records of a range and the offset behind them; ends where the files have no more."""
+    """Records of a range in pieces of bounded size, each with the offset behind it; ends where the
+    files have no more. Raises DataLost if a file is shorter than it was."""
     queue = find_queue(view, each)
     wanted = {tag_code(tag) & _TAG_MASK for tag in options.decode.tags}
     offset = each.first
     while queue is not None and offset < each.stop:
         entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
-        count = len(entries)
+        is_held = are_held(view.log, entries)
+        count = len(entries) if is_held.all() else int(np.argmin(is_held))
         if count == 0:
             return
+        entries, behind = entries[:count], np.arange(offset + 1, offset + count + 1)
         if wanted:
-            entries = entries[np.isin(entries["tag"].astype(np.int64) & _TAG_MASK, list(wanted))]
-        content = b"".join(_pieces(view, entries))
+            is_wanted = np.isin(entries["tag"].astype(np.int64) & _TAG_MASK, list(wanted))
+            entries, behind = entries[is_wanted], behind[is_wanted]
+        for first, stop in read_together(entries["size"].astype(np.int64)):
+            yield b"".join(_pieces(view, entries[first:stop])), int(behind[stop - 1])
         offset += count
-        yield content, offset
+        if wanted:
+            yield b"", offset  # nobody wants what lies behind the last piece
+
+
+def next_held(view: StoreView, each: QueueSlice) -> int:
+    """The offset of the first message of a range whose record the log has; else its end."""
+    queue, offset = find_queue(view, each), each.first
+    while queue is not None and offset < each.stop:
+        entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
+        is_held = are_held(view.log, entries)
+        if is_held.any():
+            return offset + int(np.argmax(is_held))
+        if len(entries) == 0:
+            break
+        offset += len(entries)
+    return each.stop
+
+
+def are_held(of_store: LogView, entries: Entries) -> Bools:
+    """Of each entry, whether its record lies within a file that is there."""
+    segments = of_store.segments
+    starts = entries["at"].astype(np.int64)
+    if not segments:
+        return np.zeros(len(entries), np.bool_)
+    files = np.searchsorted(np.array([file.start for file in segments]), starts, "right") - 1
+    ends = np.array([file.end for file in segments])[np.maximum(files, 0)]
+    is_held: Bools = (files >= 0) & (starts + entries["size"] <= ends)
+    return is_held
+
+
+def read_together(sizes: Positions) -> Iterator[tuple[int, int]]:
+    """Records whose bytes are joined, as numbers of the first and behind the last."""
+    ends = np.cumsum(sizes)
+    first = size = 0
+    while first < len(ends):
+        fitting = int(np.searchsorted(ends, size + CONTENT_MAX_BYTES, "right"))
+        stop = max(first + 1, fitting)
+        yield first, stop
+        first, size = stop, int(ends[stop - 1])
 
 
 def find_queue(view: StoreView, each: QueueSlice) -> QueueView | None:

@@ -41,22 +41,41 @@ def unpacker() -> Callable[[str, bytes, bytes], Any]:
     """What makes an object of a class and a state, or calls a function with arguments, where the
     package may be missing."""
 
+    def kept(package: bytes) -> str:
+        """Its place on this machine, the same for all processes: they come and go with no chance
+        to tidy up. Nobody else may have put something there."""
+        import hashlib  # noqa: PLC0415 - all of this runs elsewhere
+        import os  # noqa: PLC0415
+        import stat  # noqa: PLC0415
+        import tempfile  # noqa: PLC0415
+        from pathlib import Path  # noqa: PLC0415
+
+        user = os.getuid() if hasattr(os, "getuid") else None
+        name = f"emberq-{user}-{hashlib.sha256(package).hexdigest()[:32]}"
+        folder = Path(tempfile.gettempdir(), name)
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            found = folder.lstat()
+            is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+            if user is not None and not (is_private and found.st_uid == user):
+                folder = Path(tempfile.mkdtemp(prefix="emberq-"))
+        target = folder / "emberq.zip"
+        if not target.exists():
+            draft = folder / f"{os.getpid()}.zip"
+            draft.write_bytes(package)
+            draft.replace(target)
+        return str(target)
+
     def unpack(home: str, package: bytes, content: bytes) -> Any:
-        import pickle  # noqa: PLC0415 - all of this runs elsewhere
+        import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
         from importlib.util import find_spec  # noqa: PLC0415
         from pathlib import Path  # noqa: PLC0415
 
         if find_spec("emberq") is None:
             if package and not (home and Path(home).exists()):
-                import atexit  # noqa: PLC0415
-                import shutil  # noqa: PLC0415
-                import tempfile  # noqa: PLC0415
-
-                folder = tempfile.mkdtemp(prefix="emberq-")
-                atexit.register(shutil.rmtree, folder, ignore_errors=True)
-                home = str(Path(folder, "emberq.zip"))
-                Path(home).write_bytes(package)
+                home = kept(package)
             sys.path.append(home)
         made, state = pickle.loads(content)
         if not isinstance(made, type):

@@ -1,10 +1,21 @@
-"""Which records of a queue are read from the log together."""
+"""Which records of a queue are read from the log together, and where files end."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from emberq.client.core.scanned import StoreHint
+from emberq.model.queue import MessageQueue
+from emberq.record.decode import iter_records
 from emberq.spark import local_files
-from emberq.spark.local_files import runs
+from emberq.spark.local_files import local_contents, runs, slice_contents
+from emberq.spark.options import parse_source
+from emberq.spark.planning import QueueSlice
+from emberq.store.view.directory import StoreView
+from tests.unit.spark.store_files import TOPIC, write_store
 
 
 def runs_of(*records: tuple[int, int]) -> list[tuple[int, int]]:
@@ -39,3 +50,109 @@ def test_a_piece_has_a_largest_size_and_at_least_one_record(
 
 def test_no_records_are_no_piece() -> None:
     assert runs_of() == []
+
+
+QUEUE = MessageQueue("broker-a", 0, TOPIC)
+BODY_BYTES = 1_000
+
+
+class FakeLink:
+    """Of a broker whose store is a folder here."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "lock").touch()
+        self.scans = self
+        self.stores = {"broker-a": StoreHint(str(root), (root / "lock").stat().st_ino)}
+
+    def wrapped(self, queue: MessageQueue) -> MessageQueue:
+        return queue
+
+    def run(self, *_: Any) -> None:
+        """Nobody has to be asked."""
+
+
+def local(root: Path, each: QueueSlice, scan: str = "local") -> list[tuple[list[int], int]]:
+    """Offsets of the records of each piece, and the offset behind it."""
+    options = parse_source({"subscribe": TOPIC, "scan": scan})
+    link: Any = FakeLink(root)
+    return [
+        ([record.queue_offset for record in iter_records(content)], behind)
+        for content, behind in local_contents(each, link, options)
+    ]
+
+
+def test_records_come_in_pieces_of_bounded_size_and_at_least_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_files, "CONTENT_MAX_BYTES", 4 * BODY_BYTES)
+    large = bytes(9 * BODY_BYTES)
+    write_store(tmp_path, [bytes(BODY_BYTES)] * 4 + [large, large, b"", b""])
+
+    pieces = local(tmp_path, QueueSlice(QUEUE, 0, 8))
+
+    assert pieces == [([0, 1, 2], 3), ([3], 4), ([4], 5), ([5], 6), ([6, 7], 8)]
+
+
+def test_pieces_of_some_tags_say_how_far_they_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_files, "CONTENT_MAX_BYTES", 3 * BODY_BYTES)
+    write_store(tmp_path, [bytes(BODY_BYTES)] * 8, tags=("red", "blue"))
+    options = parse_source({"subscribe": TOPIC, "store": str(tmp_path), "tags": "red"})
+
+    with closing(StoreView(tmp_path)) as view:
+        found = list(slice_contents(view, QueueSlice(QUEUE, 0, 8), options))
+
+    records = [[record.queue_offset for record in iter_records(content)] for content, _ in found]
+    assert records == [[0, 2], [4, 6], []]
+    assert [behind for _, behind in found] == [3, 7, 8]
+
+
+@pytest.mark.parametrize("scan", ["local", "auto"])
+def test_what_has_expired_from_the_files_is_left_to_the_broker(tmp_path: Path, scan: str) -> None:
+    first, second, _ = write_store(tmp_path, [b"x"] * 6, per_segment=2)
+    first.unlink()
+    assert local(tmp_path, QueueSlice(QUEUE, 0, 6), scan) == []
+
+    second.unlink()
+    assert local(tmp_path, QueueSlice(QUEUE, 4, 6), scan) == [([4, 5], 6)]
+
+
+def test_a_range_is_read_up_to_the_first_record_that_is_missing(tmp_path: Path) -> None:
+    _, second, _ = write_store(tmp_path, [b"x"] * 6, per_segment=2)
+    second.write_bytes(second.read_bytes()[:-1])
+
+    assert local(tmp_path, QueueSlice(QUEUE, 0, 6)) == [([0, 1, 2], 3)]
+
+
+@pytest.mark.parametrize("scan", ["local", "auto"])
+def test_files_that_are_deleted_while_they_are_read_end_a_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: str
+) -> None:
+    monkeypatch.setattr(local_files, "CONTENT_MAX_BYTES", 1)
+    monkeypatch.setattr(local_files, "ENTRIES_TOGETHER", 2)
+    _, second = write_store(tmp_path, [b"x"] * 4, per_segment=2)
+    link: Any = FakeLink(tmp_path)
+    options = parse_source({"subscribe": TOPIC, "scan": scan})
+
+    contents = local_contents(QueueSlice(QUEUE, 0, 4), link, options)
+    begun = next(contents)
+    second.unlink()
+
+    assert [begun[1], *(behind for _, behind in contents)] == [1, 2]
+
+
+@pytest.mark.parametrize("scan", ["local", "auto"])
+def test_files_that_are_cut_while_they_are_read_end_a_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: str
+) -> None:
+    monkeypatch.setattr(local_files, "CONTENT_MAX_BYTES", 1)
+    (segment,) = write_store(tmp_path, [b"x"] * 4)
+    link: Any = FakeLink(tmp_path)
+    options = parse_source({"subscribe": TOPIC, "scan": scan})
+
+    contents = local_contents(QueueSlice(QUEUE, 0, 4), link, options)
+    begun = next(contents)
+    segment.write_bytes(b"")
+
+    assert [begun[1], *(behind for _, behind in contents)] == [1]

@@ -14,8 +14,9 @@ class Folder:
     """Reads, lists and writes whole small files below one root.
 
     Local files appear under their name only when they are complete, and `write_new` fails if
-    somebody else was first. Object stores offer no such step through Arrow: there, one writer at
-    a time is a condition.
+    somebody else was first. Object stores offer no such step through Arrow (26.0 has no
+    conditional put), nor through what else is installed: there, one writer at a time is a
+    condition.
     """
 
     def __init__(self, root: str) -> None:
@@ -50,21 +51,27 @@ class Folder:
 
     def names(self, below: str, *, is_recursive: bool = False) -> list[str]:
         """Files below a folder, sorted; none if there is no such folder."""
+        return sorted(self._infos(below, is_recursive=is_recursive))
+
+    def modified_times(self) -> dict[str, float]:
+        """All files in all folders, and when they were written, in seconds since 1970."""
+        return {name: _modified_at_s(info) for name, info in self._infos("").items()}
+
+    def modified_at_s(self, name: str) -> float:
+        return _modified_at_s(self._files.get_file_info(self.path_of(name)))
+
+    def _infos(self, below: str, *, is_recursive: bool = True) -> dict[str, fs.FileInfo]:
         selector = fs.FileSelector(
             self.path_of(below) if below else self._base,
             allow_not_found=True,
             recursive=is_recursive,
         )
         start = len(self._base) + 1
-        return sorted(
-            info.path[start:]
+        return {
+            info.path[start:]: info
             for info in self._files.get_file_info(selector)
             if info.type == fs.FileType.File
-        )
-
-    def modified_at_s(self, name: str) -> float:
-        moment = self._files.get_file_info(self.path_of(name)).mtime
-        return moment.timestamp() if moment is not None else 0.0
+        }
 
     def read(self, name: str) -> bytes:
         with self._files.open_input_stream(self.path_of(name)) as stream:
@@ -104,6 +111,15 @@ class Folder:
 
     def delete(self, name: str) -> None:
         self._files.delete_file(self.path_of(name))
+
+
+def _modified_at_s(info: fs.FileInfo) -> float:
+    return info.mtime.timestamp() if info.mtime is not None else 0.0
+
+
+def is_object_store(address: str) -> bool:
+    """Whether Arrow has a client for it and Spark, as it is installed, has none."""
+    return urlsplit(address).scheme in {"s3", "gs", "gcs", "abfs", "abfss"}
 
 
 def is_local(address: str) -> bool:

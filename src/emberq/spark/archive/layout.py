@@ -1,11 +1,12 @@
 """Where the files of an archive go: partitions, names, sizes. Pure."""
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _TIME_FORMATS = {"date": "%Y-%m-%d", "hour": "%H"}
 PARTITION_COLUMNS = ("topic", "brokerName", "queueId", *_TIME_FORMATS)
+# In place of columns, for files that are all in one folder; no column at all means the same.
+NO_PARTITIONS = "none"
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 FILE_SIZE_BYTES = 256 * 1024 * 1024
 _HOUR_S = 3600
@@ -31,6 +34,7 @@ class ArchiveLayout(Struct, frozen=True, kw_only=True):
     keeps_partition_columns: bool = False
 
     def __post_init__(self) -> None:
+        structs.force_setattr(self, "partition_by", partition_columns(self.partition_by))
         for name in self.partition_by:
             if name not in PARTITION_COLUMNS:
                 known = ", ".join(PARTITION_COLUMNS)
@@ -51,11 +55,18 @@ class ArchiveLayout(Struct, frozen=True, kw_only=True):
         }
         return {name: texts[name] for name in self.partition_by}
 
-    def file_stem(self, each: "QueueSlice") -> str:
-        """The same range gets the same name whenever it is read, so a repeated task leaves none."""
+    def file_stem(self, each: "QueueSlice", attempt: str) -> str:
+        """Whose file it is, and nobody else's: the same range of another topic, or read again by a
+        task that was taken for lost, must not write over what is in the table."""
         mark = hashlib.sha256(self.writer.encode()).hexdigest()[:8]
         broker, number = quote(each.queue.broker_name, safe=""), each.queue.queue_id
-        return f"{broker}-{number}-{each.first:020d}-{each.stop:020d}-{mark}"
+        return f"{broker}-{number}-{each.first:020d}-{each.stop:020d}-{mark}-{attempt}"
+
+
+def partition_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """The columns that an option names, none of them for `none`."""
+    columns = tuple(dict.fromkeys(names))
+    return () if columns == (NO_PARTITIONS,) else columns
 
 
 def partition_path(partition: dict[str, str]) -> str:

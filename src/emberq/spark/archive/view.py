@@ -13,7 +13,7 @@ from emberq.spark.decode.shape import arrow_schema
 from emberq.spark.options import SourceOptions
 from emberq.spark.places import place_of
 from emberq.spark.planning import Partition
-from emberq.spark.rows import slice_batches
+from emberq.spark.rows import batches_in_turn
 
 
 def archive_batches(
@@ -23,10 +23,9 @@ def archive_batches(
     layout = options.archive
     assert layout is not None, "the view has its options"
     written = archived_columns(options)
-    place = place_of(options)
     files: list[DataFile] = []
-    for each in partition:
-        files += write_range(slice_batches(place, each, written, options), each, layout)
+    for each, batches in batches_in_turn(place_of(options), partition, written, options):
+        files += write_range(batches, each, layout)
     if not files:
         return
     rows: list[Mapping[str, Any]] = [msgspec.to_builtins(file) for file in files]

@@ -1,31 +1,21 @@
 """Writes a range of one queue into Parquet files, and says which files there are."""
 
-import os
 import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from emberq.model.queue import MessageQueue
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 from emberq.spark.archive.layout import ArchiveLayout, partition_path
+from emberq.spark.archive.parquet_file import ROW_GROUP_BYTES, ParquetDraft
 from emberq.spark.planning import QueueSlice
 
 OFFSET_COLUMN = "queueOffset"
 TIME_COLUMN = "storeTimestamp"
 _HOUR_US = 3_600_000_000
-# Batches are gathered into row groups of about so many bytes in memory.
-ROW_GROUP_BYTES = 32 * 1024 * 1024
-# Columns whose values hardly ever repeat: building dictionaries of them would be work for nothing.
-_UNIQUE_COLUMNS = frozenset(
-    {OFFSET_COLUMN, "body", "msgId", "uniqKey", "bodyCrc", "commitLogOffset"}
-)
-# Columns that no reader looks for by range: their least and greatest values help nobody.
-_UNORDERED_COLUMNS = frozenset({"body", "properties", "msgId", "uniqKey", "bodyCrc"})
 
 
 def write_range(
@@ -51,6 +41,7 @@ class _RangeWriter:
         self._layout = layout
         self._folder = Folder(layout.root)
         self._open: dict[str, _OpenFile] = {}
+        self._stem = layout.file_stem(each, uuid.uuid4().hex[:12])
         self._parts = 0
         self._finished: list[DataFile] = []
 
@@ -67,8 +58,7 @@ class _RangeWriter:
         place = partition_path(partition)
         file = self._open.get(place)
         if file is None:
-            stem = self._layout.file_stem(self._slice)
-            name = f"{place}/{stem}-{self._parts}.parquet".lstrip("/")
+            name = f"{place}/{self._stem}-{self._parts}.parquet".lstrip("/")
             self._parts += 1
             schema = _stored_schema(batch.schema, self._layout)
             file = self._open[place] = _OpenFile(
@@ -76,11 +66,13 @@ class _RangeWriter:
             )
         file.add(batch)
         if file.size_bytes >= self._layout.file_size_bytes:
-            self._finished.append(self._open.pop(place).finish(queue))
+            self._finished.append(file.finish(queue))
+            del self._open[place]  # not before: what could not be finished is discarded
 
     def finish(self) -> list[DataFile]:
-        for place in list(self._open):
-            self._finished.append(self._open.pop(place).finish(self._slice.queue))
+        for place, file in list(self._open.items()):
+            self._finished.append(file.finish(self._slice.queue))
+            del self._open[place]
         return self._finished
 
     def discard(self) -> None:
@@ -91,7 +83,7 @@ class _RangeWriter:
 
 
 class _OpenFile:
-    """A file that is being written: under a hidden name where a rename is cheap and atomic."""
+    """A file that is being written, and which offsets are in it."""
 
     def __init__(
         self,
@@ -101,63 +93,33 @@ class _OpenFile:
         schema: pa.Schema,
         layout: ArchiveLayout,
     ) -> None:
-        self._folder = folder
-        self._name = name
         self._partition = partition
         self._schema = schema
-        self._path = folder.path_of(name)
-        self._draft = self._path
-        if folder.is_local:
-            target = Path(self._path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self._draft = str(target.with_name(f".{target.name}.{uuid.uuid4().hex}"))
-        self._sink = folder.filesystem.open_output_stream(self._draft)
-        self._writer = pq.ParquetWriter(
-            self._sink,
+        self._draft = ParquetDraft(
+            folder,
+            name,
             schema,
             compression=layout.compression,
-            use_dictionary=_leaves(schema, _UNIQUE_COLUMNS),
-            write_statistics=_leaves(schema, _UNORDERED_COLUMNS),
+            row_group_bytes=min(ROW_GROUP_BYTES, layout.file_size_bytes),
         )
-        self._group_bytes_max = min(ROW_GROUP_BYTES, layout.file_size_bytes)
-        self._group: list[pa.RecordBatch] = []
-        self._group_bytes = 0
-        self._rows = 0
         self._first: int | None = None
         self._last = -1
 
     @property
     def size_bytes(self) -> int:
-        """Of what is written; the group that is being gathered is not in it."""
-        return int(self._sink.tell())
+        return self._draft.size_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         offsets = pc.min_max(batch.column(OFFSET_COLUMN)).as_py()
         self._first = offsets["min"] if self._first is None else min(self._first, offsets["min"])
         self._last = max(self._last, offsets["max"])
-        self._rows += batch.num_rows
-        self._group.append(_conform(batch, self._schema, self._partition))
-        self._group_bytes += batch.nbytes
-        if self._group_bytes >= self._group_bytes_max:
-            self._write_group()
-
-    def _write_group(self) -> None:
-        if self._group:
-            rows = pa.Table.from_batches(self._group)
-            self._writer.write_table(rows, row_group_size=rows.num_rows)
-            self._group, self._group_bytes = [], 0
+        self._draft.add(_conform(batch, self._schema, self._partition))
 
     def finish(self, queue: MessageQueue) -> DataFile:
-        self._write_group()
-        self._writer.close()
-        size_bytes = self.size_bytes
-        self._sink.close()
-        if self._draft != self._path:
-            os.replace(self._draft, self._path)  # noqa: PTH105 - both are text already
         return DataFile(
-            path=self._name,
-            rows=self._rows,
-            size_bytes=size_bytes,
+            path=self._draft.name,
+            rows=self._draft.rows,
+            size_bytes=self._draft.finish(),
             partition=self._partition,
             topic=queue.topic,
             broker_name=queue.broker_name,
@@ -167,9 +129,7 @@ class _OpenFile:
         )
 
     def discard(self) -> None:
-        self._writer.close()
-        self._sink.close()
-        self._folder.filesystem.delete_file(self._draft)
+        self._draft.discard()
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema, partition: dict[str, str]) -> pa.RecordBatch:
@@ -183,19 +143,6 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema, partition: dict[str, str]
         for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _leaves(schema: pa.Schema, left_out: frozenset[str]) -> list[str]:
-    """The columns of a file without some, as Parquet calls them."""
-    leaves: list[str] = []
-    for field in schema:
-        if field.name in left_out:
-            continue
-        if pa.types.is_map(field.type):
-            leaves += [f"{field.name}.key_value.{each}" for each in ("key", "value")]
-        else:
-            leaves.append(field.name)
-    return leaves
 
 
 def _stored_schema(rows: pa.Schema, layout: ArchiveLayout) -> pa.Schema:

@@ -1,5 +1,7 @@
 """Ranges of a queue become files that name what they hold."""
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,14 +62,26 @@ def test_rows_of_two_days_go_to_two_partitions(tmp_path: Path) -> None:
     }
 
 
-def test_the_same_range_read_again_leaves_the_same_files(tmp_path: Path) -> None:
+def test_no_attempt_writes_over_the_files_of_another(tmp_path: Path) -> None:
     rows = [batch(range(100, 110), [0] * 10)]
 
     first = write_range(rows, SLICE, layout(tmp_path))
     second = write_range(rows, SLICE, layout(tmp_path))
 
-    assert first == second
-    assert files_below(tmp_path) == [first[0].path]
+    assert files_below(tmp_path) == sorted([first[0].path, second[0].path])
+
+
+def test_ranges_alike_of_two_topics_are_two_files_in_one_partition(tmp_path: Path) -> None:
+    one = layout(tmp_path, partition_by=("date",))
+    other = QueueSlice(MessageQueue("broker-a", 3, "refunds"), 100, 200)
+
+    written = [
+        *write_range([batch(range(100, 110), [0] * 10)], SLICE, one),
+        *write_range([batch(range(100, 110), [0] * 10)], other, one),
+    ]
+
+    assert len({each.path for each in written}) == 2
+    assert sum(pq.read_metadata(tmp_path / each.path).num_rows for each in written) == 20
 
 
 def test_small_batches_are_gathered_into_one_row_group(tmp_path: Path) -> None:
@@ -90,11 +104,7 @@ def test_dictionaries_and_statistics_are_made_where_they_help(tmp_path: Path) ->
     group = pq.ParquetFile(tmp_path / written.path).metadata.row_group(0)
     columns = [group.column(n) for n in range(group.num_columns)]
     with_dictionary = {each.path_in_schema for each in columns if each.has_dictionary_page}
-    assert with_dictionary == {
-        "storeTimestamp",
-        "properties.key_value.key",
-        "properties.key_value.value",
-    }
+    assert with_dictionary == {"storeTimestamp", "properties.key_value.key"}
     with_statistics = {each.path_in_schema for each in columns if each.is_stats_set}
     assert with_statistics == {"queueOffset", "storeTimestamp"}
 
@@ -127,6 +137,28 @@ def test_a_failed_read_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         write_range(broken(), SLICE, layout(tmp_path))
     assert files_below(tmp_path) == []
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+
+    with pytest.raises(OSError, match="No space left"):
+        write_range([batch(range(100, 110), [0] * 10)], SLICE, layout(tmp_path))
+    assert files_below(tmp_path) == []
+
+
+def test_without_partitions_all_files_are_in_the_folder_itself(tmp_path: Path) -> None:
+    rows = [batch(range(100, 102), [0, 24 * HOUR_US])]
+
+    (written,) = write_range(rows, SLICE, layout(tmp_path, partition_by=("none",)))
+
+    assert files_below(tmp_path) == [written.path]
+    assert "/" not in written.path
+    assert written.partition == {}
+    assert pq.read_table(tmp_path / written.path)["topic"].to_pylist() == ["orders"] * 2
 
 
 def test_an_empty_range_is_no_file(tmp_path: Path) -> None:

@@ -265,9 +265,13 @@ def test_a_topic_is_a_table_in_sql(spark: SparkSession, topics: Topics) -> None:
         f"(nameServer '{address}', subscribe '{topic}', bodyAs 'string')"
     )
     try:
-        query = f"SELECT sum(get_json_object(body, '$.price')) AS total FROM {table}"
-
-        assert spark.sql(query).collect()[0].total == 7
+        for price in (
+            "get_json_object(body, '$.price')",
+            "from_json(body, 'price INT').price",
+            "variant_get(parse_json(body), '$.price', 'int')",
+        ):
+            query = f"SELECT sum({price}) AS total FROM {table}"
+            assert spark.sql(query).collect()[0].total == 7, price
     finally:
         spark.sql(f"DROP TABLE {table}")
 

@@ -1,6 +1,8 @@
 """Streams whose broker goes away for a moment, or for good."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from tests.support.topic_content import bodies_of
 TOPIC = "Outages"
 # Spark starts its workers in it, and learns what it runs.
 WITHIN_S = 2 * DEADLINE_S
+# Long enough for a task that does not wait to have failed.
+AWAY_S = 3.0
 # Whatever fails once has failed, were it not for the wait.
 AT_ONCE: dict[str, Any] = {"retries": "0", "idlePollMs": "20", "startingOffsets": "earliest"}
 
@@ -129,6 +133,37 @@ def test_a_sink_goes_on_when_its_broker_is_back(
     seen = shop.bodies(target)
     assert set(seen) == set(numbered(0, 40))
     assert delivery is Delivered.AT_LEAST_ONCE or len(seen) == 40
+
+
+@pytest.mark.parametrize("delivery", Delivered)
+def test_a_batch_waits_for_a_broker_that_was_away_before_it_began(
+    spark: SparkSession, shop: Shop, delivery: Delivered
+) -> None:
+    """A transactional one makes its ledger then."""
+    shop.take_away()
+    until(lambda: not shop.has_route())
+    rows = spark.createDataFrame([(body,) for body in numbered(0, 20)], "body binary")
+    options = {"nameServer": shop.name_server, "topic": TOPIC, "delivery": str(delivery)}
+    writer = rows.write.format("rocketmq").options(**options, retries="0").mode("append")
+
+    with ThreadPoolExecutor(1) as others:
+        back = others.submit(_bring_back_when_tasks_wait, spark, shop)
+        writer.save()
+
+    back.result()
+    assert shop.bodies(TOPIC) == numbered(0, 20)
+
+
+def _bring_back_when_tasks_wait(spark: SparkSession, shop: Shop) -> None:
+    tracker = spark.sparkContext.statusTracker()
+
+    def has_tasks() -> bool:
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return any(stage is not None and stage.numActiveTasks for stage in stages)
+
+    until(has_tasks, WITHIN_S)
+    time.sleep(AWAY_S)
+    shop.bring_back()
 
 
 def test_a_stream_whose_broker_stays_away_ends_and_says_how_long_it_waited(

@@ -178,6 +178,22 @@ def test_new_queues_are_read_from_their_first_message(streams: Streams, topics: 
     until(lambda: sink.bodies == numbered(0, 4))
 
 
+def test_new_topics_of_a_pattern_are_read_too(
+    streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    first, sink = topics.make("-one", queues=1), Sink()
+    topics.send(first, numbered(0, 2))
+    options = {**topics.options, "subscribePattern": f"{topics.name()}-.*"}
+    frame = spark.readStream.format("rocketmq").options(**options, startingOffsets="earliest")
+    writer = frame.load().writeStream.foreachBatch(sink)
+    streams.started(writer.option("checkpointLocation", str(tmp_path / "c")))
+    until(lambda: sink.bodies == numbered(0, 2))
+
+    topics.send(topics.make("-two", queues=1), numbered(2, 4))
+
+    until(lambda: sink.bodies == numbered(0, 4))
+
+
 def test_a_minimum_holds_messages_back(streams: Streams, topics: Topics) -> None:
     topic, sink = topics.make(queues=1), Sink()
     options: dict[str, Any] = {"minOffsetsPerTrigger": 10, "maxTriggerDelay": "1h"}
@@ -204,7 +220,28 @@ def test_a_minimum_holds_messages_back_for_a_while_only(streams: Streams, topics
     until(lambda: sink.bodies == numbered(0, 15))
 
 
-def test_a_stream_of_entries_and_a_table_as_a_stream(
+def test_a_table_may_be_read_as_a_stream(
+    streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic, sink = topics.make(queues=1), Sink()
+    topics.send(topic, numbered(0, 3))
+    table = topics.name("_t").replace("-", "_")
+    spark.sql(
+        f"CREATE TABLE {table} USING rocketmq OPTIONS (nameServer "
+        f"'{topics.cluster.name_server}', subscribe '{topic}', startingOffsets 'earliest')"
+    )
+    try:
+        writer = spark.readStream.table(table).writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+        query = streams.started(writer.trigger(availableNow=True))
+
+        assert query.awaitTermination(int(DEADLINE_S))
+        assert sink.bodies == numbered(0, 3)
+    finally:
+        spark.sql(f"DROP TABLE {table}")
+
+
+def test_entries_may_be_read_as_a_stream(
     streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
     topic = topics.make(queues=1)

@@ -4,21 +4,32 @@ It must never have a `pushFilters`: Spark 4.3 keeps what one scan pushed for all
 same DataFrame, and rows are missing without a word. Filters for the broker are options.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from emberq.errors import DataLost
+from emberq.errors import ConfigError, DataLost
 from emberq.spark.columns import Column
 from emberq.spark.lasting_objects import keep_what_lasts
 from emberq.spark.offsets import Offsets
 from emberq.spark.options import EARLIEST, Position, SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, new_slices, plan_partitions
-from emberq.spark.positions import QueueHeads, end_offsets, start_offsets, times_of
+from emberq.spark.positions import (
+    QueueHeads,
+    end_offsets,
+    listed,
+    names_trouble,
+    start_offsets,
+    times_of,
+    unknown_names,
+)
 from emberq.spark.record_sizes import RecordSizes
 from emberq.spark.shipping import Shipped
+
+log = logging.getLogger(__name__)
 
 
 class SlicesPartition(InputPartition):
@@ -45,6 +56,9 @@ class BatchReader(Shipped, DataSourceReader):
             return [SlicesPartition(())]
         place = place_of(options)
         heads = place.heads(place.queues(), options.group)
+        unknown = listed(queue for queue in options.queues if queue not in heads)
+        _tell_names(names_trouble("assign", unknown, heads) if unknown else None, options)
+        _tell_names(unknown_names("endingOffsets", options.end, heads), options)
         start = resolve_start(place, options.start or Position(word=EARLIEST), heads, options)
         end = end_offsets(options.end, heads, place.offsets_by_time(times_of(options.end, heads)))
         # An end by time may lie before a start by offset: then there is nothing to read.
@@ -65,6 +79,7 @@ def resolve_start(
     place: Place, position: Position, heads: QueueHeads, options: SourceOptions
 ) -> Offsets:
     """Raises ConfigError, OffsetOutOfRange, DataLost."""
+    _tell_names(unknown_names("startingOffsets", position, heads), options)
     by_time = place.offsets_by_time(times_of(position, heads))
     for queue, offset in by_time.items():
         if options.is_missing_time_error and offset >= heads[queue].max_offset:
@@ -80,3 +95,11 @@ def resolve_start(
                     f"{queue.queue_id} are gone; failOnDataLoss=false goes on without them"
                 )
     return start
+
+
+def _tell_names(trouble: str | None, options: SourceOptions) -> None:
+    if trouble is None:
+        return
+    if options.fails_on_loss:
+        raise ConfigError(trouble)
+    log.warning("names_unknown %s", trouble)

@@ -5,10 +5,10 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
-from emberq.client.core.scanned import QueueHead
-from emberq.errors import DataLost, TopicNotFound
+from emberq.client.core.scanned import QueueHead, ScannedPart
+from emberq.errors import BrokerError, ConfigError, DataLost, OffsetOutOfRange, TopicNotFound
 from emberq.model.queue import MessageQueue
-from emberq.model.system_topics import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from emberq.model.system_topics import is_system_topic
 from emberq.protocol.bodies.codec import decode_body
 from emberq.protocol.bodies.routes import TopicNames
 from emberq.protocol.codes import RequestCode
@@ -18,16 +18,21 @@ from emberq.record.properties import find_stored_property
 from emberq.record.string_hash import tag_code
 from emberq.spark.links import Link, link_to
 from emberq.spark.options import SourceOptions
-from emberq.spark.planning import QueueSlice
-from emberq.spark.pulling import pulled
+from emberq.spark.planning import Partition, QueueSlice
+from emberq.spark.positions import listed, names_trouble
+from emberq.spark.pulling import after_loss, is_loss, pulled, pulled_in_turn
 from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Entries whose sizes stand for all: looked at before ranges are cut by bytes.
+# Entries whose sizes stand for all: looked at before ranges are cut by bytes. From an official
+# broker so many records: it has no entries.
 SAMPLED_ENTRIES = 256
+SAMPLED_RECORDS = 32
+# How often messages may expire while they are looked at.
+SAMPLES_MAX = 3
 ENTRIES_PER_CALL = 32_768
 
 
@@ -38,6 +43,8 @@ class BrokerPlace:
         self._options = options
         self._wait_s = wait_s
         self._link = link_to(options.connection)
+        self._gone: set[str] = set()  # topics
+        self._told: set[MessageQueue] = set()  # assigned, and not there
 
     @property
     def link(self) -> Link:
@@ -55,17 +62,32 @@ class BrokerPlace:
         return self._link.run(work, self._options.pull.retries, self._options.broker_wait_s)
 
     async def _with_known(self, known: Collection[MessageQueue]) -> list[MessageQueue]:
-        names = {queue.broker_name for queue in known}
+        names, fails_on_loss = {queue.broker_name for queue in known}, self._options.fails_on_loss
+        found: list[MessageQueue] = []
         try:
             found = await self._queues()
         except TopicNotFound:
             if names:
                 await self._link.check_present(names)
-            raise
+            if fails_on_loss or not names:
+                raise
         missing = names - {queue.broker_name for queue in found}
-        if missing and self._options.fails_on_loss:
+        if missing and fails_on_loss:
             await self._link.check_present(missing)
-        return found
+        return self._assigned(found, known) if self._options.queues else found
+
+    def _assigned(
+        self, found: Collection[MessageQueue], known: Collection[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Those that are asked for. Of which the query has read before, none is misspelt."""
+        there, asked = set(found), self._options.queues
+        unknown = {queue for queue in asked if queue not in there} - set(known)
+        if unknown and self._options.fails_on_loss:
+            raise ConfigError(names_trouble("assign", listed(unknown), there))
+        if not unknown <= self._told:
+            self._told |= unknown
+            log.warning("names_unknown %s", names_trouble("assign", listed(unknown), there))
+        return [queue for queue in asked if queue in there]
 
     async def _queues(self) -> list[MessageQueue]:
         options, link = self._options, self._link
@@ -76,23 +98,33 @@ class BrokerPlace:
         for topic in topics:
             try:
                 found += map(link.unwrapped, await link.scans.queues(link.client.wrap(topic)))
+                self._gone.discard(topic)
             except TopicNotFound:
                 if options.fails_on_loss or len(topics) == 1:
                     raise
-                log.warning("topic_gone topic=%s", topic)
-        return list(options.queues) or found
+                self._note_gone(topic)
+        return found
 
-    def know(self, queues: Collection[MessageQueue]) -> None:
+    def know(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
         """Have the addresses of their brokers: a query that is started again plans the batch that
-        was under way before it asks for anything else."""
+        was under way before it asks for anything else.
+
+        Returns those whose topics are there; what the loss of the others means is for tasks to say.
+        """
         for queue in {queue.topic: queue for queue in queues}.values():
             wire = self._link.wrapped(queue)
             try:
                 self._run(lambda queue=wire: self._link.know(queue))  # type: ignore[misc] # a queue
             except TopicNotFound:
-                if self._options.fails_on_loss:
-                    raise
-                log.warning("topic_gone topic=%s", queue.topic)
+                self._note_gone(queue.topic)
+            else:
+                self._gone.discard(queue.topic)
+        return [queue for queue in queues if queue.topic not in self._gone]
+
+    def _note_gone(self, topic: str) -> None:
+        if topic not in self._gone:
+            self._gone.add(topic)
+            log.warning("topic_gone topic=%s", topic)
 
     async def _matching(self, pattern: str) -> list[str]:
         client = self._link.client
@@ -102,7 +134,7 @@ class BrokerPlace:
         return sorted(
             topic
             for name in decode_body(TopicNames, answer.body).topics
-            if name not in SYSTEM_TOPICS and not name.startswith(SYSTEM_TOPIC_PREFIX)
+            if not is_system_topic(name)
             if client.wrap(topic := client.unwrap(name)) == name and matches(topic)
         )
 
@@ -127,16 +159,58 @@ class BrokerPlace:
         found = self._run(lambda: link.scans.earliest_times_ms(wire))
         return {link.unwrapped(queue): time_ms for queue, time_ms in found.items()}
 
-    def record_size(self, queue: MessageQueue, offset: int) -> float:
-        wire = self._link.wrapped(queue)
-        scans = self._link.scans
-        part = self._run(lambda: scans.entries(wire, offset, SAMPLED_ENTRIES))
-        if part is None:
-            found = self._run(lambda: scans.pull(wire, offset, offset + 32))
-            sizes = [record.size_bytes for record in iter_records(found.content)]
-        else:
-            sizes = [size for _, size, _ in ENTRY.iter_unpack(part.content)]
-        return sum(sizes) / len(sizes) if sizes else 0.0
+    def record_size(self, each: QueueSlice) -> float:
+        """Of the first messages of a range that are left; 0: none is, which tasks will tell."""
+        if each.queue.topic in self._gone:
+            return 0.0
+        return self._run(lambda: self._sampled_size(each))
+
+    async def _sampled_size(self, each: QueueSlice) -> float:
+        wire, first = self._link.wrapped(each.queue), each.first
+        for _ in range(SAMPLES_MAX):
+            try:
+                sizes = await self._sampled_sizes(wire, first, each.stop)
+            except (OffsetOutOfRange, TopicNotFound, BrokerError) as error:
+                if not is_loss(error):
+                    raise
+                if not isinstance(error, OffsetOutOfRange) or error.min_offset <= first:
+                    break
+                first = error.min_offset
+            else:
+                return sum(sizes) / len(sizes) if sizes else 0.0
+            if first >= each.stop:
+                break
+        return 0.0
+
+    async def _sampled_sizes(self, wire: MessageQueue, first: int, stop: int) -> list[int]:
+        """All of so many messages, however few come at a time, and none behind the range: the
+        same whenever it is asked for."""
+        sizes: list[int] = []
+        offset, end = first, min(first + SAMPLED_ENTRIES, stop)
+        while offset < end:
+            part = await self._link.scans.entries(wire, offset, end - offset)
+            if part is None:
+                return await self._sampled_records(wire, first, min(first + SAMPLED_RECORDS, stop))
+            if part.next_offset <= offset:
+                break
+            sizes += [size for _, size, _ in ENTRY.iter_unpack(part.content)]
+            offset = part.next_offset
+        return sizes[: end - first]
+
+    async def _sampled_records(self, wire: MessageQueue, first: int, end: int) -> list[int]:
+        sizes: list[int] = []
+        offset = first
+        while offset < end:
+            part = await self._link.scans.pull(wire, offset, end)
+            sizes += [
+                record.size_bytes
+                for record in iter_records(part.content)
+                if offset <= record.queue_offset < end
+            ]
+            if part.next_offset <= offset:
+                break
+            offset = part.next_offset
+        return sizes
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
         options = self._options
@@ -146,27 +220,46 @@ class BrokerPlace:
         from emberq.spark.local_files import local_contents  # noqa: PLC0415 - few have the files
 
         rest = each
-        for content, read_to in local_contents(each, self._link, options):
-            rest = QueueSlice(each.queue, read_to, each.stop)
-            yield content
+        try:
+            for content, read_to in local_contents(each, self._link, options):
+                rest = QueueSlice(each.queue, read_to, each.stop)
+                yield content
+        except TopicNotFound:
+            log.debug("topic_gone topic=%s", each.queue.topic)  # pulls tell what that means
         if rest.count:
             yield from pulled(rest, options)
 
+    def contents_in_turn(
+        self, partition: Partition
+    ) -> Iterator[tuple[QueueSlice, Iterator[bytes]]]:
+        if self._options.scan == "rpc":
+            return pulled_in_turn(partition, self._options)
+        return ((each, self.contents(each)) for each in partition)
+
     def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
-        link, scans = self._link, self._link.scans
-        wire = link.wrapped(each.queue)
-        self._run_in_task(lambda: link.know(wire))
+        """Raises DataLost if some are gone, and the options say that this matters."""
+        wire, options = self._link.wrapped(each.queue), self._options
         offset = each.first
         while offset < each.stop:
             count = min(ENTRIES_PER_CALL, each.stop - offset)
-            part = self._run_in_task(lambda at=offset, n=count: scans.entries(wire, at, n))  # type: ignore[misc] # both are ints
+            try:
+                part = self._run_in_task(lambda at=offset, n=count: self._entries(wire, at, n))  # type: ignore[misc] # both are ints
+            except (OffsetOutOfRange, TopicNotFound, BrokerError) as error:
+                offset = after_loss(each, offset, error, options)
+                continue
             if part is None:
                 yield from self._entries_of_records(QueueSlice(each.queue, offset, each.stop))
                 return
             if not part.content:
-                raise DataLost(f"{each.queue} has no entry at {offset}")
+                missing = DataLost(f"there is no entry at {offset}")
+                offset = after_loss(each, offset, missing, options)
+                continue
             yield offset, part.content[: count * ENTRY_SIZE]
             offset = part.next_offset
+
+    async def _entries(self, wire: MessageQueue, offset: int, count: int) -> ScannedPart | None:
+        await self._link.know(wire)
+        return await self._link.scans.entries(wire, offset, count)
 
     def _entries_of_records(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
         """From an official broker: the whole records, of which only the heads are used."""

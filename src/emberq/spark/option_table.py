@@ -73,11 +73,15 @@ SOURCE = (
     Option("failOnDataLoss", "true", "whether messages that are gone stop the query"),
     Option("scan", "rpc", "`rpc`; `local`: the broker's files; `auto`: local where they are here"),
     Option("store", "", "a store directory to read instead of a broker"),
-    Option("pull.maxBytes", "1m", "bytes per pull"),
+    Option("pull.maxBytes", "2m", "bytes per pull"),
     Option("pull.prefetch", "2", "pulls that are fetched while others are decoded"),
     Option("pull.timeoutMs", "15000", "how long one pull may take"),
     Option("batchRows", "10000", "rows per Arrow batch"),
-    Option("batchBytes", "16m", "stored bytes per Arrow batch"),
+    Option(
+        "batchBytes",
+        "4m",
+        "bytes of an Arrow batch at most, or one row; small ones are joined up to half of it",
+    ),
     Option("idlePollMs", "200", "how often an idle stream asks for new messages"),
     Option("decoder", "auto", "`auto` (compiled where that was built), `vector` or `scalar`"),
     Option(

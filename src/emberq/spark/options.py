@@ -16,10 +16,14 @@ from emberq.spark.option_values import OptionTexts, parse_time_ms
 
 MIB = 1 << 20
 BROKER_WAIT_MS = 60_000
+# Twice what is decoded together, so that what one pull brings usually goes on uncut.
+BATCH_BYTES = 4 * MIB
 EARLIEST, LATEST, GROUP = "earliest", "latest", "group"
 VIEWS = ("messages", "index", "offsets", "groups", "archive")
-_BY_OFFSETS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
-_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+SCANS = ("rpc", "local", "auto")
+_OF_QUEUES = ("offsets", "groups")  # views that read no message
+STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 # What Spark itself adds to the options of tables and views.
 OF_SPARK = (
     *("path", "provider", "location", "owner", "comment", "collation", "external"),
@@ -85,7 +89,7 @@ class DecodeOptions(Struct, frozen=True, kw_only=True):
     body_as: str = "binary"
     is_decompressed: bool = True
     batch_rows: int = 10_000
-    batch_bytes: int = 16 * MIB
+    batch_bytes: int = BATCH_BYTES
     decoder: str = "auto"
     tags: tuple[str, ...] = ()
     fails_on_damage: bool = True
@@ -139,17 +143,12 @@ def parse_broker_wait(texts: OptionTexts) -> float:
 
 def parse_source(given: Mapping[str, str]) -> SourceOptions:
     """Raises ConfigError, which names the option and what it may be."""
-    texts = OptionTexts(given, [option.name for option in (*CONNECTION, *SOURCE)], OF_SPARK)
+    texts = _texts(given)
     path = next((text for key, text in given.items() if key.lower() == "path" and text), None)
     topics, pattern, queues = _what_to_read(texts, path)
-    tags, sql = texts.get("tags"), texts.get("sqlFilter")
-    if tags is not None and sql is not None:
-        raise ConfigError("tags and sqlFilter exclude each other")
-    scan, store = texts.choice("scan", ("rpc", "local", "auto"), "rpc"), texts.get("store")
-    if store is not None and sql is not None:
-        raise ConfigError("sqlFilter works at a broker; a store directory has none")
     fails_on_loss = texts.flag("failOnDataLoss", True)
     view = texts.choice("view", VIEWS, "messages")
+    tags, sql = _filter(texts, view)
     return SourceOptions(
         connection=parse_connection(texts),
         topics=topics,
@@ -181,10 +180,10 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         expression=sql or tags or "*",
         expression_type=TAG_EXPRESSION if sql is None else SQL92_EXPRESSION,
         fails_on_loss=fails_on_loss,
-        scan=scan,
-        store=store,
+        scan=_scan(texts, sql),
+        store=texts.get("store"),
         pull=PullOptions(
-            bytes_max=texts.size("pull.maxBytes") or MIB,
+            bytes_max=texts.size("pull.maxBytes") or 2 * MIB,
             prefetch=texts.count("pull.prefetch", 2) or 2,
             timeout_s=(texts.count("pull.timeoutMs", 15_000) or 0) / 1000,
             retries=texts.count("retries", 5, 0) or 0,
@@ -194,6 +193,49 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         transform=_transform(texts),
         archive=_archive(texts, view),
     )
+
+
+def parse_stream(given: Mapping[str, str]) -> SourceOptions:
+    """The same of a stream, which has no end. Raises ConfigError."""
+    ends = _texts(given).all_given(*ENDS)
+    if ends:
+        raise ConfigError(
+            f"{' and '.join(ends)}: a stream has no end; read a batch, or all that is there by "
+            "trigger(availableNow=True)"
+        )
+    return parse_source(given)
+
+
+def _texts(given: Mapping[str, str]) -> OptionTexts:
+    return OptionTexts(given, [option.name for option in (*CONNECTION, *SOURCE)], OF_SPARK)
+
+
+def _filter(texts: OptionTexts, view: str) -> tuple[str | None, str | None]:
+    """Tags or an SQL expression; neither: all messages are wanted."""
+    given = texts.all_given("tags", "sqlFilter")
+    if len(given) > 1:
+        raise ConfigError("tags and sqlFilter exclude each other")
+    tags = texts.get("tags")
+    if tags == "*":
+        return None, None
+    if given and view in _OF_QUEUES:
+        raise ConfigError(
+            f"{given[0]} chooses messages, and the view {view} is of whole queues: view=index has "
+            "a row for each message"
+        )
+    return tags, texts.get("sqlFilter")
+
+
+def _scan(texts: OptionTexts, sql: str | None) -> str:
+    """Only brokers know what an SQL expression means."""
+    scan = texts.choice("scan", SCANS, "rpc")
+    if sql is None:
+        return scan
+    if texts.get("store") is not None:
+        raise ConfigError("sqlFilter works at a broker; a store directory has none")
+    if scan == "local":
+        raise ConfigError("sqlFilter works at a broker, and scan=local reads files: use scan=auto")
+    return "rpc"
 
 
 def _what_to_read(
@@ -239,12 +281,17 @@ def _assigned(text: str) -> tuple[MessageQueue, ...]:
 
 
 def _start(texts: OptionTexts) -> Position | None:
-    given = _only_one(texts, _BY_OFFSETS)
-    return None if given is None else _position(texts, given, (EARLIEST, LATEST, GROUP))
+    given = _only_one(texts, STARTS)
+    if given is None:
+        return None
+    start = _position(texts, given, (EARLIEST, LATEST, GROUP))
+    if start.word == GROUP and texts.get("consumerGroup") is None:
+        raise ConfigError(f"{given}={GROUP} needs consumerGroup, whose offsets are meant")
+    return start
 
 
 def _end(texts: OptionTexts) -> Position:
-    given = _only_one(texts, _ENDS)
+    given = _only_one(texts, ENDS)
     return Position(word=LATEST) if given is None else _position(texts, given, (LATEST,))
 
 
@@ -293,7 +340,7 @@ def _decode(texts: OptionTexts, tags: tuple[str, ...], fails_on_loss: bool) -> D
         body_as=texts.choice("bodyAs", ("binary", "string"), "binary"),
         is_decompressed=texts.flag("decompress", True),
         batch_rows=texts.count("batchRows", 10_000) or 10_000,
-        batch_bytes=texts.size("batchBytes") or 16 * MIB,
+        batch_bytes=texts.size("batchBytes") or BATCH_BYTES,
         decoder=texts.choice("decoder", ("auto", "vector", "scalar"), "auto"),
         tags=tags,
         fails_on_damage=fails_on_loss,
@@ -301,7 +348,7 @@ def _decode(texts: OptionTexts, tags: tuple[str, ...], fails_on_loss: bool) -> D
 
 
 def _tag_names(text: str | None) -> tuple[str, ...]:
-    if text is None or text == "*":
+    if text is None:
         return ()
     tags = tuple(tag.strip() for tag in text.split("||") if tag.strip())
     if not tags:

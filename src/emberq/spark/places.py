@@ -6,7 +6,7 @@ from typing import Protocol
 from emberq.client.core.scanned import QueueHead
 from emberq.model.queue import MessageQueue
 from emberq.spark.options import SourceOptions
-from emberq.spark.planning import QueueSlice
+from emberq.spark.planning import Partition, QueueSlice
 
 
 class Place(Protocol):
@@ -24,11 +24,17 @@ class Place(Protocol):
     def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """When the first messages were stored."""
 
-    def record_size(self, queue: MessageQueue, offset: int) -> float:
-        """About how many bytes a message has there."""
+    def record_size(self, each: QueueSlice) -> float:
+        """About how many bytes a message of a range has, whatever stands behind the range; 0: none
+        of it is left."""
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
         """Records one after the other; those outside the range are the caller's to cut off."""
+
+    def contents_in_turn(
+        self, partition: Partition
+    ) -> Iterator[tuple[QueueSlice, Iterator[bytes]]]:
+        """The same for several ranges; all of one must be taken before the next is asked for."""
 
     def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
         """Queue entries in pieces, each with the offset of its first."""

@@ -1,6 +1,6 @@
 """Where a query begins and ends, from what it asks for and what the queues have. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError, OffsetOutOfRange
@@ -10,6 +10,9 @@ from emberq.spark.options import EARLIEST, GROUP, LATEST, Position
 
 QueueHeads = Mapping[MessageQueue, QueueHead]
 
+# Of what is there, an error lists so many topics at brokers.
+LISTED_MAX = 20
+
 
 def times_of(position: Position, queues: QueueHeads) -> dict[MessageQueue, int]:
     """The time that each queue is asked for; none for positions that are not times."""
@@ -18,7 +21,7 @@ def times_of(position: Position, queues: QueueHeads) -> dict[MessageQueue, int]:
     times = position.times_ms or {}
     found = {}
     for queue in queues:
-        by_queue = times.get(f"{queue.topic} {queue.broker_name}/{queue.queue_id}")
+        by_queue = times.get(_name(queue))
         time_ms = times.get(queue.topic) if by_queue is None else by_queue
         if time_ms is not None:
             found[queue] = time_ms
@@ -53,6 +56,54 @@ def end_offsets(
     return ends
 
 
+def begin_offsets(
+    position: Position | None, heads: QueueHeads, by_time: Mapping[MessageQueue, int]
+) -> Offsets:
+    """Where queues begin that a query finds when it is under way: at their first message, unless
+    the position says of each queue by itself where that is: by a time, by name, or where the
+    group stands."""
+    return {queue: _begin(position, queue, head, by_time) for queue, head in heads.items()}
+
+
+def with_pins(start: Offsets, heads: QueueHeads, *, is_asked_for: bool) -> Offsets:
+    """Where a query begins whose group has starts that a run before this one wrote down.
+
+    They count, so that a first batch begins again where it began, also where that would not be
+    found again. But a start that the options ask for is never put off: what lies before a pin that
+    an earlier query left behind is read.
+    """
+    return {
+        queue: _pinned(offset, heads[queue], is_asked_for=is_asked_for)
+        for queue, offset in start.items()
+    }
+
+
+def unknown_names(option: str, position: Position, heads: QueueHeads) -> str | None:
+    """What is wrong with the names in a position, for who wrote it; None: they are there."""
+    if position.times_ms is not None:
+        option += "ByTimestamp"
+        there = {queue.topic for queue in heads} | {_name(queue) for queue in heads}
+        unknown = ", ".join(sorted(position.times_ms.keys() - there))
+    else:
+        unknown = listed(queue for queue in position.offsets or {} if queue not in heads)
+    return names_trouble(option, unknown, heads) if unknown else None
+
+
+def names_trouble(option: str, unknown: str, there: Iterable[MessageQueue]) -> str:
+    return f"{option}: there is no {unknown}; there is {listed(there) or 'nothing'}"
+
+
+def listed(queues: Iterable[MessageQueue]) -> str:
+    """Queues as people write them: `orders broker-a/0,1`."""
+    ids: dict[str, list[str]] = {}
+    for queue in sorted(queues, key=lambda each: (each.topic, each.broker_name, each.queue_id)):
+        ids.setdefault(f"{queue.topic} {queue.broker_name}", []).append(str(queue.queue_id))
+    names = [f"{place}/{','.join(own)}" for place, own in ids.items()]
+    if len(names) > LISTED_MAX:
+        names[LISTED_MAX:] = [f"and {len(names) - LISTED_MAX} more"]
+    return ", ".join(names)
+
+
 def _start(
     position: Position, queue: MessageQueue, head: QueueHead, by_time: Mapping[MessageQueue, int]
 ) -> int:
@@ -69,6 +120,29 @@ def _start(
         return min(max(head.committed, head.min_offset), head.max_offset)
     assert position.word in (EARLIEST, GROUP, None)
     return head.min_offset
+
+
+def _begin(
+    position: Position | None,
+    queue: MessageQueue,
+    head: QueueHead,
+    by_time: Mapping[MessageQueue, int],
+) -> int:
+    asked = by_time.get(queue)
+    if position is not None and position.offsets is not None:
+        asked = position.offsets.get(queue)
+    elif position is None or position.word == GROUP:
+        asked = head.committed
+    # What lies outside, as ends do and what a group has read of a topic that was made anew.
+    if asked is None or not head.min_offset <= asked <= head.max_offset:
+        return head.min_offset
+    return asked
+
+
+def _pinned(offset: int, head: QueueHead, *, is_asked_for: bool) -> int:
+    if head.start is None or head.start > head.max_offset:  # of a topic that was made anew
+        return offset
+    return min(head.start, offset) if is_asked_for else head.start
 
 
 def _named(offset: int, head: QueueHead) -> int:

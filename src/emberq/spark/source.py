@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from emberq.errors import ConfigError
 from emberq.spark import columns as names
 from emberq.spark.columns import Column, check_schema, chosen_columns
-from emberq.spark.options import SourceOptions, parse_source
+from emberq.spark.options import SourceOptions, parse_source, parse_stream
 from emberq.spark.shipping import Shipped
 from emberq.spark.sink_options import SinkOptions, check_sink_columns, parse_sink
 
@@ -68,7 +68,7 @@ class RocketmqSource(Shipped, DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from emberq.spark.stream_reader import StreamReader  # noqa: PLC0415
 
-        options = parse_source(self._given(schema))
+        options = parse_stream(self._given(schema))
         return StreamReader(options, _columns(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -1,5 +1,6 @@
 """Queues in a store directory, EmberQ's or an official broker's, without any broker."""
 
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -7,11 +8,20 @@ from pathlib import Path
 from emberq.client.core.scanned import QueueHead
 from emberq.errors import DataLost, StoreError, TopicNotFound
 from emberq.model.queue import MessageQueue
-from emberq.spark.local_files import ENTRIES_TOGETHER, find_queue, read_entries, slice_contents
+from emberq.model.system_topics import is_system_topic
+from emberq.spark.local_files import (
+    ENTRIES_TOGETHER,
+    find_queue,
+    next_held,
+    read_entries,
+    slice_contents,
+)
 from emberq.spark.options import SourceOptions
-from emberq.spark.planning import QueueSlice
+from emberq.spark.planning import Partition, QueueSlice
 from emberq.store.view.directory import StoreView
 from emberq.store.view.queue import QueueView
+
+log = logging.getLogger(__name__)
 
 # A directory does not say which broker wrote it.
 BROKER_NAME = "store"
@@ -33,7 +43,7 @@ class StorePlace:
         there = self._view.topics()
         if options.pattern is not None:
             matches = re.compile(options.pattern).fullmatch
-            topics = [topic for topic in there if matches(topic)]
+            topics = [topic for topic in there if matches(topic) and not is_system_topic(topic)]
         else:
             topics = list(options.topics)
         for topic in topics:
@@ -71,26 +81,51 @@ class StorePlace:
             for queue, head in heads.items()
         }
 
-    def record_size(self, queue: MessageQueue, offset: int) -> float:
-        found = self._find(queue)
-        entries = None if found is None else read_entries(found, offset, SAMPLED_ENTRIES)
+    def record_size(self, each: QueueSlice) -> float:
+        found, count = self._find(each.queue), min(each.count, SAMPLED_ENTRIES)
+        entries = None if found is None else read_entries(found, each.first, count)
         return 0.0 if entries is None or len(entries) == 0 else float(entries["size"].mean())
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
-        read_to = each.first
-        for content, read_to in slice_contents(self._view, each, self._options):  # noqa: B007
-            yield content
-        if read_to < each.stop and self._options.fails_on_loss:
-            raise DataLost(f"{each.queue} ends at {read_to}, before {each.stop}")
+        rest = each
+        while rest.count:
+            for content, read_to in slice_contents(self._view, rest, self._options):
+                rest = QueueSlice(each.queue, read_to, each.stop)
+                yield content
+            if rest.count:
+                onward = next_held(self._view, rest)
+                if onward > rest.first:
+                    self._tell_loss(rest, onward)
+                rest = QueueSlice(each.queue, onward, each.stop)
+
+    def contents_in_turn(
+        self, partition: Partition
+    ) -> Iterator[tuple[QueueSlice, Iterator[bytes]]]:
+        return ((each, self.contents(each)) for each in partition)
 
     def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
         queue, offset = self._find(each.queue), each.first
         while queue is not None and offset < each.stop:
             entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
             if len(entries) == 0:
-                return
+                break
             yield offset, entries.tobytes()
             offset += len(entries)
+        if offset < each.stop:
+            self._tell_loss(QueueSlice(each.queue, offset, each.stop), each.stop)
+
+    def _tell_loss(self, rest: QueueSlice, onward: int) -> None:
+        queue = rest.queue
+        text = (
+            f"messages {rest.first} to {onward} of {queue.topic} {queue.broker_name}/"
+            f"{queue.queue_id} are gone"
+        )
+        if self._options.fails_on_loss:
+            raise DataLost(
+                f"{text}: {self._options.store} does not have them; failOnDataLoss=false goes on "
+                "without them"
+            )
+        log.warning("messages_gone %s", text)
 
     def _find(self, queue: MessageQueue) -> QueueView | None:
         return find_queue(self._view, QueueSlice(queue, 0, 0))

@@ -3,7 +3,7 @@ in tasks. Spark's checkpoint decides where a query goes on, never the group's of
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,8 +23,9 @@ from emberq.spark.batch_reader import SlicesPartition, resolve_start, slices_of
 from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.columns import Column
 from emberq.spark.offsets import Offsets, read_offsets, write_offsets
-from emberq.spark.options import GROUP, LATEST, Position, SourceOptions, TriggerLimits
-from emberq.spark.planning import new_slices, plan_partitions
+from emberq.spark.options import GROUP, LATEST, Position, SourceOptions
+from emberq.spark.planning import Partition, new_slices, plan_partitions
+from emberq.spark.positions import begin_offsets, listed, times_of, with_pins
 from emberq.spark.record_sizes import RecordSizes
 from emberq.spark.shipping import Shipped
 from emberq.spark.stream_progress import StreamProgress
@@ -45,16 +46,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             raise ConfigError(f"the view {options.view} is a snapshot: read it as a batch")
         self._options = options
         self._columns = tuple(columns)
-        self._driver: _Driver | None = None
+        self._driver: Driver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels to tasks."""
         return {"_options": self._options, "_columns": self._columns, "_driver": None}
 
     @property
-    def _live(self) -> "_Driver":
+    def _live(self) -> "Driver":
         if self._driver is None:
-            self._driver = _Driver(self._options)
+            options = self._options
+            # Before anything was found nobody waits: a wrong name or address is told at once.
+            first_place, place = BrokerPlace(options), BrokerPlace(options, options.broker_wait_s)
+            self._driver = Driver(options, first_place, place)
         return self._driver
 
     # On the driver
@@ -86,7 +90,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self._live.partitions(read_offsets(start), read_offsets(end))
+        planned = self._live.partitions(read_offsets(start), read_offsets(end))
+        return [SlicesPartition(each) for each in planned]
 
     def commit(self, end: dict[str, Any]) -> None:
         self._live.commit(read_offsets(end))
@@ -99,108 +104,143 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_slices(slices_of(partition), self._columns, self._options)
 
 
-class _Driver:
+class Driver:
     """The half that never leaves the driver."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(
+        self, options: SourceOptions, first_place: BrokerPlace, place: BrokerPlace
+    ) -> None:
         self._options = options
-        self._place = BrokerPlace(options, options.broker_wait_s)
-        # Before anything was found: a wrong name or address is told at once.
-        self._first_place = BrokerPlace(options)
+        self._first_place = first_place
+        self._place = place
         self._progress = StreamProgress(options.trigger, fails_on_loss=options.fails_on_loss)
-        self._unlimited = StreamProgress(TriggerLimits(), fails_on_loss=options.fails_on_loss)
         self._queues: list[MessageQueue] = []
-        self._queues_at_s = -ROUTES_EVERY_S
+        self._queues_at_s = float("-inf")
         self._heads: Heads = {}
         self._heads_at_s = float("-inf")
-        self._pinned_start: Offsets | None = None
+        self._start: Offsets | None = None  # as this process found it: of the first batch
+        # Without a group, a start that another process would find elsewhere.
+        self._is_start_moving = False
         self._is_first = False
-        self._is_pinned = False
+        self._is_unpinned = False
+        self._is_freezing = False
 
     def freeze(self) -> None:
-        heads = self._first_place.heads(self._first_queues())
-        self._progress.freeze(heads)
-        self._unlimited.freeze(heads)
+        """Read what is there at the first look, which knows the queues of the checkpoint."""
+        self._is_freezing = True
 
     def start(self) -> Offsets:
         """The same at every call, and with a group the same after a restart."""
-        if self._pinned_start is None:
-            self._pinned_start = self._resolved_start()
-        return self._pinned_start
+        if self._start is None:
+            self._start = self._resolved_start()
+        return self._start
 
     def _resolved_start(self) -> Offsets:
-        group, options, place = self._options.group, self._options, self._first_place
-        heads = place.heads(self._first_queues(), group)
-        position = options.start
-        if position is None:
-            has_offsets = any(head.committed is not None for head in heads.values())
-            position = Position(word=GROUP if has_offsets else LATEST)
-        if group is not None:
-            # What a run before this one wrote down counts, even where it could not be found again.
-            missing = {queue: head for queue, head in heads.items() if head.start is None}
-            start = resolve_start(place, position, missing, options) if missing else {}
-            pinned = place.pin(
-                group, {**start, **{q: h.start for q, h in heads.items() if h.start is not None}}
-            )
-            self._is_pinned = True
-            return pinned
+        options, place = self._options, self._first_place
+        heads = place.heads(self._first_queues(), options.group)
+        position, is_asked_for = _first_position(options.start, heads)
+        start = resolve_start(place, position, heads, options)
+        if options.group is not None:
+            return self._pinned(options.group, start, heads, is_asked_for=is_asked_for)
         if not position.is_repeatable:
             log.warning(
                 "start_not_repeatable: without consumerGroup a query that starts at %s begins "
                 "with an empty batch",
                 position.word or "the latest offsets",
             )
-            self._is_first = True
-        return resolve_start(place, position, heads, options)
+            self._is_start_moving = self._is_first = True
+        return start
+
+    def _pinned(self, group: str, found: Offsets, heads: Heads, *, is_asked_for: bool) -> Offsets:
+        """What a run before this one wrote down counts, even where it could not be found again."""
+        start = with_pins(found, heads, is_asked_for=is_asked_for)
+        dropped = [queue for queue in start if heads[queue].start not in (None, start[queue])]
+        if dropped:
+            was = heads[dropped[0]].start
+            _tell_start(f"and not at {was} as written down before", group, dropped, start)
+            self._first_place.unpin(group, dropped)
+        moved = [queue for queue in start if start[queue] != found[queue]]
+        if moved:
+            why = f"as written down before its first batch, and not at {found[moved[0]]}"
+            _tell_start(why, group, moved, start)
+        return self._first_place.pin(group, start)
 
     def next_end(self, start: Offsets, is_all: bool) -> Offsets:
-        if self._is_first:  # its end is then stored by Spark before anything is read
-            self._is_first = False
+        progress, heads = self._progress, self._recent_heads(start)
+        if self._is_freezing:
+            progress.freeze(heads)
+            self._is_freezing = False
+        is_first, self._is_first = self._is_first and start == self._start, False
+        if is_first:  # its end is then stored by Spark before anything is read
             return start
-        progress = self._unlimited if is_all else self._progress
-        heads = self._recent_heads(start)
         reach = progress.reach(start, heads)
-        begins = {**{queue: heads[queue].min_offset for queue in heads}, **start}
+        anew = [queue for queue in reach if _is_anew(queue, start, reach)]
+        begins = self._begins(start, {queue: heads[queue] for queue in anew}) if anew else {}
+        if begins:
+            log.info("queues_begin count=%d names=%s", len(begins), listed(begins))
         sizes = RecordSizes(self._place)
-        return progress.next_end(begins, reach, time.monotonic(), sizes)
+        return progress.next_end(start, reach, begins, time.monotonic(), sizes, is_all=is_all)
+
+    def _begins(self, start: Offsets, heads: Heads) -> Offsets:
+        """Where queues begin that were not there before, or are not what they were. Raises
+        DataLost."""
+        options, found = self._options, dict(heads)
+        if options.group is not None:
+            found |= self._place.heads(list(heads), options.group)
+        new = {queue: head for queue, head in found.items() if queue not in start}
+        times = {} if options.start is None else times_of(options.start, new)
+        by_time = self._place.offsets_by_time(times) if times else {}
+        begins = {queue: head.min_offset for queue, head in found.items()}
+        begins |= begin_offsets(options.start, new, by_time)
+        if not options.queues:  # whoever names them may add old ones
+            self._progress.check_begins(start, begins, found)
+        return begins
 
     def known_heads(self) -> Heads:
-        return self._heads or self._fresh_heads({})
+        return self._heads if self._has_asked else self._fresh_heads({})
 
-    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        options = self._options
-        self._place.know(list(end))
-        new = [queue for queue in end if queue not in start]
-        begins = dict(start)
-        if new:
-            heads = self._place.heads(new)
-            begins |= {queue: heads[queue].min_offset for queue in new if queue in heads}
-        is_repeatable = options.group is not None or (
-            options.start is not None and options.start.is_repeatable
-        )
-        for queue, stop in end.items():
-            if begins.get(queue, 0) > stop and not (is_repeatable and options.fails_on_loss):
-                # Either the empty first batch, planned again with a start that has moved on, or a
-                # queue that was made anew, whose messages are read from the first on.
-                begins[queue] = stop if not is_repeatable else 0
-        slices = new_slices(begins, end)
-        sizes = RecordSizes(self._place)
-        return [SlicesPartition(each) for each in plan_partitions(slices, options.partition, sizes)]
+    def partitions(self, start: Offsets, end: Offsets) -> list[Partition]:
+        there = self._place.know(list(end))
+        slices = new_slices(self._batch_begins(start, end, there), end)
+        return plan_partitions(slices, self._options.partition, RecordSizes(self._place))
+
+    def _batch_begins(
+        self, start: Offsets, end: Offsets, there: Collection[MessageQueue]
+    ) -> Offsets:
+        is_first = start == self._start
+        if is_first and self._is_start_moving:
+            # The empty first batch, planned again with a start that has moved on.
+            return {queue: min(start.get(queue, stop), stop) for queue, stop in end.items()}
+        anew = [queue for queue in there if _is_anew(queue, start, end)]
+        if self._options.fails_on_loss:
+            anew = [queue for queue in anew if queue not in start]
+        if not anew:
+            return start
+        # Batches of ours end where such queues begin; those of older releases have read them.
+        heads = self._place.heads(anew, self._options.group)
+        begins = self._begins(start, heads)
+        if is_first:  # begun when a broker was there that is away now
+            begins |= {queue: head.start for queue, head in heads.items() if head.start is not None}
+        return {**start, **{queue: min(first, end[queue]) for queue, first in begins.items()}}
 
     def commit(self, end: Offsets) -> None:
         """A batch is done: its start is never needed again, and tools may see how far it is."""
         group = self._options.group
         if group is None:
             return
-        self._place.know(list(end))
+        heads = self.known_heads()  # of those that are there
+        done = {queue: offset for queue, offset in end.items() if queue in heads}
         if self._options.commit == "source":
-            self._place.commit(group, end)
-        if self._is_pinned or self._pinned_start is None:
-            self._place.unpin(group, list(end))
-            self._is_pinned = False
-            self._pinned_start = self._pinned_start or end
+            self._place.commit(group, done)
+        if not self._is_unpinned:
+            self._place.unpin(group, list(done))
+            self._is_unpinned = True
 
     # Heads: asked for when they are needed, and not more often than the options say
+
+    @property
+    def _has_asked(self) -> bool:
+        return self._heads_at_s > float("-inf")
 
     def _recent_heads(self, start: Offsets) -> Heads:
         age_s = time.monotonic() - self._heads_at_s
@@ -215,8 +255,7 @@ class _Driver:
         return self._fresh_heads(start)
 
     def _fresh_heads(self, start: Offsets) -> Heads:
-        now_s = time.monotonic()
-        if not self._queues or now_s - self._queues_at_s >= ROUTES_EVERY_S:
+        if time.monotonic() - self._queues_at_s >= ROUTES_EVERY_S:
             self._keep_queues(self._place.queues(list(start)))
         self._heads = self._place.heads(self._queues)
         self._heads_at_s = time.monotonic()
@@ -228,3 +267,28 @@ class _Driver:
     def _keep_queues(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         self._queues, self._queues_at_s = queues, time.monotonic()
         return queues
+
+
+def _first_position(asked: Position | None, heads: Heads) -> tuple[Position, bool]:
+    """Where a query begins, and whether the options say so: else what its group has says it."""
+    has_offsets = any(head.committed is not None for head in heads.values())
+    is_begun = any(head.start is not None for head in heads.values())
+    if asked is None or (asked.word == GROUP and is_begun and not has_offsets):
+        return Position(word=GROUP if has_offsets else LATEST), False
+    return asked, True
+
+
+def _is_anew(queue: MessageQueue, start: Offsets, end: Offsets) -> bool:
+    """Whether a queue is new, or was made anew: then it ends before it was read up to."""
+    return queue not in start or end[queue] < start[queue]
+
+
+def _tell_start(why: str, group: str, queues: list[MessageQueue], start: Offsets) -> None:
+    log.warning(
+        "start_of_group group=%s queues=%d: begins at %d of %s, %s",
+        group,
+        len(queues),
+        start[queues[0]],
+        listed(queues[:1]),
+        why,
+    )

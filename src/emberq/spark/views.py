@@ -25,7 +25,7 @@ _ENTRY = np.dtype([("commitLogOffset", ">i8"), ("size", ">i4"), ("tagsHash", ">i
 def index_batches(
     partition: Partition, columns: Sequence[Column], options: SourceOptions
 ) -> Iterator[Any]:
-    return gathered(_index_batches(partition, columns, options), options.decode.batch_rows)
+    return gathered(_index_batches(partition, columns, options), options.decode)
 
 
 def _index_batches(

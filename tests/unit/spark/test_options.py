@@ -10,7 +10,7 @@ from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.columns import CATALOGUE, check_schema, chosen_columns, ddl
 from emberq.spark.option_table import CONNECTION, SINK, SOURCE
-from emberq.spark.options import parse_source
+from emberq.spark.options import parse_source, parse_stream
 from emberq.spark.sink_options import SINK_COLUMNS, check_sink_columns, parse_sink
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "spark-options.md"
@@ -21,10 +21,10 @@ def test_names_are_in_any_case_and_the_defaults_are_those_of_the_page() -> None:
 
     assert options.topics == ("a", "b")
     assert options.connection.name_server == "h:1"
-    assert options.pull.bytes_max == 1 << 20
+    assert options.pull.bytes_max == 2 << 20
     assert options.partition.bytes_max == 256 << 20
     assert options.trigger.delay_max_s == 900
-    assert (options.decode.batch_rows, options.decode.batch_bytes) == (10_000, 16 << 20)
+    assert (options.decode.batch_rows, options.decode.batch_bytes) == (10_000, 4 << 20)
     assert options.idle_poll_s == 0.2
 
 
@@ -57,6 +57,10 @@ def test_options_travel_to_tasks() -> None:
         ({"subscribe": "a", "startingOffsets": "latest", "startingTimestamp": "1"}, "exclude"),
         ({"subscribe": "a", "tls": "maybe"}, "one of true, false"),
         ({"subscribe": "a", "store": "d", "sqlFilter": "a"}, "works at a broker"),
+        ({"subscribe": "a", "scan": "local", "sqlFilter": "a"}, "use scan=auto"),
+        ({"subscribe": "a", "view": "offsets", "sqlFilter": "a"}, "the view offsets is of whole"),
+        ({"subscribe": "a", "view": "groups", "tags": "a"}, "the view groups is of whole queues"),
+        ({"subscribe": "a", "startingOffsets": "group"}, "needs consumerGroup"),
         ({"subscribe": "a", "tags": "||"}, "expected"),
         ({"subscribe": "a", "pul.maxBytes": "1"}, "did you mean pull.maxBytes"),
     ],
@@ -64,6 +68,43 @@ def test_options_travel_to_tasks() -> None:
 def test_what_makes_no_sense_is_named(given: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         parse_source(given)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"endingOffsets": "latest"},
+        {"endingTimestamp": "1700000000000"},
+        {"option.endingoffsetsbytimestamp": '{"a": 5}'},
+    ],
+)
+def test_streams_have_no_end(end: dict[str, str]) -> None:
+    parse_source({"subscribe": "a", **end})
+
+    with pytest.raises(ConfigError, match=r"^ending\w+: a stream has no end"):
+        parse_stream({"subscribe": "a", **end})
+
+
+@pytest.mark.parametrize(
+    ("given", "scan"),
+    [
+        ({"scan": "auto"}, "auto"),
+        ({"scan": "auto", "tags": "a"}, "auto"),
+        ({"scan": "local", "tags": "a"}, "local"),
+        ({"scan": "auto", "sqlFilter": "n > 1"}, "rpc"),
+        ({"sqlFilter": "n > 1"}, "rpc"),
+    ],
+)
+def test_files_are_read_unless_only_brokers_can_tell_what_is_wanted(
+    given: dict[str, str], scan: str
+) -> None:
+    assert parse_source({"subscribe": "a", **given}).scan == scan
+
+
+def test_all_tags_are_no_filter() -> None:
+    options = parse_source({"subscribe": "a", "view": "offsets", "tags": "*"})
+
+    assert (options.expression, options.decode.tags) == ("*", ())
 
 
 def test_what_spark_adds_for_tables_is_no_error() -> None:
@@ -103,6 +144,8 @@ def test_columns_are_those_of_the_options() -> None:
     assert "body" not in names
     assert "properties" not in names
     assert ddl(chosen_columns(few)) == "msgId string, body string"
+    twice = parse_source({"subscribe": "a", "columns": "BODY, body"})
+    assert ddl(chosen_columns(twice)) == "body binary"
 
 
 def test_a_schema_chooses_columns_and_their_types() -> None:
@@ -115,6 +158,8 @@ def test_a_schema_chooses_columns_and_their_types() -> None:
         check_schema([("queueId", "string")], options)
     with pytest.raises(ConfigError, match="did you mean queueId"):
         check_schema([("queueID2", "int")], options)
+    with pytest.raises(ConfigError, match="body and Body are the same column"):
+        check_schema([("body", "binary"), ("Body", "string")], options)
 
 
 def test_the_page_lists_every_option_with_its_default_and_no_other() -> None:

@@ -16,9 +16,9 @@ class Asked:
         self.queues: list[MessageQueue] = []
         self._sizes = sizes or {}
 
-    def record_size(self, queue: MessageQueue, offset: int) -> float:
-        self.queues.append(queue)
-        return self._sizes.get(queue.queue_id, TYPICAL)
+    def record_size(self, each: QueueSlice) -> float:
+        self.queues.append(each.queue)
+        return self._sizes.get(each.queue.queue_id, TYPICAL)
 
 
 def slice_of(queue_id: int, count: int, topic: str = "orders") -> QueueSlice:

@@ -1,0 +1,359 @@
+"""What the driver of a stream decides: where it starts, how far it goes, what it plans again."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from emberq.errors import BrokerNotFound, ConfigError, DataLost
+from emberq.model.queue import MessageQueue
+from emberq.spark.broker_place import BrokerPlace
+from emberq.spark.offsets import Offsets
+from emberq.spark.options import parse_stream
+from emberq.spark.planning import QueueSlice
+from emberq.spark.stream_reader import Driver
+from tests.unit.spark.fake_brokers import FakeBrokers, linked
+
+A, A1, B = (MessageQueue(name, number, "t") for name, number in (("a", 0), ("a", 1), ("b", 0)))
+NEW = MessageQueue("a", 0, "u")
+KEPT = MessageQueue("a", 0, "kept")
+LENIENT = {"failOnDataLoss": "false"}
+PATTERN = {"subscribePattern": "[tu]"}
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBrokers]:
+    monkeypatch.setattr("emberq.spark.stream_reader.ROUTES_EVERY_S", 0.0)
+    made = FakeBrokers()
+    made.add(KEPT)
+    with linked(made):
+        yield made
+
+
+def query(**options: Any) -> Driver:
+    """A process of a query's driver."""
+    given = {"subscribe": "t", "retries": "0", "idlePollMs": "1", **options}
+    chosen = parse_stream(given)
+    return Driver(chosen, BrokerPlace(chosen), BrokerPlace(chosen, 0.05))
+
+
+def ranges(driver: Driver, start: Offsets, end: Offsets) -> list[QueueSlice]:
+    return [each for partition in driver.partitions(start, end) for each in partition]
+
+
+def run(driver: Driver, start: Offsets) -> tuple[list[QueueSlice], Offsets]:
+    """All batches until there is nothing new: what they read, and where they end."""
+    read: list[QueueSlice] = []
+    while (end := driver.next_end(start, is_all=False)) != start:
+        read += ranges(driver, start, end)
+        start = end
+    return read, start
+
+
+# Topics that are made anew, or gone
+
+
+def test_a_topic_that_was_made_anew_is_read_from_its_first_message(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also by a query that began at the end, and whatever another queue may take of a batch."""
+    brokers.add(A, count=550)
+    brokers.add(A1, count=1_000)
+    driver = query(**LENIENT, maxOffsetsPerTrigger="200")
+
+    with caplog.at_level(logging.WARNING):
+        read, end = run(driver, {A: 900, A1: 0})
+
+    assert [each.stop for each in read if each.queue == A][-1] == end[A] == 550
+    assert sum(each.count for each in read if each.queue == A) == 550
+    assert "t a/0 was read up to 900, but the queue ends at 550" in caplog.text
+
+
+def test_a_batch_of_it_that_is_planned_again_reads_the_same(brokers: FakeBrokers) -> None:
+    brokers.add(A, count=550)
+    first = query(**LENIENT).next_end({A: 900}, is_all=False)
+
+    assert first == {A: 0}
+    assert ranges(query(**LENIENT), {A: 900}, first) == []
+    # By an older release, which read in the batch that noticed it.
+    assert ranges(query(**LENIENT), {A: 900}, {A: 550}) == [QueueSlice(A, 0, 550)]
+
+
+def test_a_topic_that_was_made_anew_is_a_loss(brokers: FakeBrokers) -> None:
+    brokers.add(A, count=550)
+
+    with pytest.raises(DataLost, match="was read up to 900, but the queue ends at 550"):
+        query().next_end({A: 900}, is_all=False)
+
+
+def test_a_first_batch_that_is_planned_again_stays_empty(brokers: FakeBrokers) -> None:
+    """It ended where the query found the end, and is started where it finds it now."""
+    queue = brokers.add(A, count=100)
+    driver = query(**LENIENT)
+    start = driver.start()
+    end = driver.next_end(start, is_all=False)
+    queue.put(50)
+
+    again = query(**LENIENT)
+
+    assert start == end == {A: 100}
+    assert ranges(again, again.start(), end) == []
+    assert run(again, end) == ([QueueSlice(A, 100, 150)], {A: 150})
+
+
+def test_messages_that_expired_fail_no_plan(brokers: FakeBrokers) -> None:
+    """Tasks read, and tell what is gone."""
+    brokers.add(A, count=900).expire_to(500)
+
+    for options in ({}, LENIENT):
+        driver = query(**options, maxBytesPerTrigger="1g", maxBytesPerPartition="1k")
+        end = driver.next_end({A: 0}, is_all=False)
+
+        assert end == {A: 900}
+        assert sum(each.count for each in ranges(driver, {A: 0}, end)) == 900
+
+
+def test_a_topic_that_is_gone_fails_no_plan_and_no_commit(brokers: FakeBrokers) -> None:
+    driver = query(**LENIENT, consumerGroup="g")
+    start = {A: 5}
+
+    assert ranges(driver, start, {A: 9}) == [QueueSlice(A, 5, 9)]
+    assert driver.next_end({A: 9}, is_all=False) == {A: 9}
+    driver.commit({A: 9})
+    assert driver.known_heads() == {}
+    assert brokers.committed == {}
+
+
+def test_a_broker_that_is_gone_for_good_keeps_no_query_from_its_commits(
+    brokers: FakeBrokers,
+) -> None:
+    brokers.add(A, count=9)
+    driver = query(**LENIENT, consumerGroup="g")
+
+    end = driver.next_end({A: 5, B: 5}, is_all=False)
+    driver.commit(end)
+
+    assert end == {A: 9, B: 5}
+    assert brokers.committed == {A: 9}
+
+
+# Queues that are new
+
+
+def test_where_a_new_queue_begins_is_stored_before_it_is_read(brokers: FakeBrokers) -> None:
+    """A batch that is planned again must not begin later, when messages have expired."""
+    brokers.add(A, count=10)
+    queue = brokers.add(NEW, count=10, first=3)
+    first = query(subscribe="t,u").next_end({A: 5}, is_all=False)
+    queue.expire_to(8)
+    again = query(subscribe="t,u")
+
+    assert first == {A: 10, NEW: 3}
+    assert ranges(again, {A: 5}, first) == [QueueSlice(A, 5, 10)]
+    assert run(again, first) == ([QueueSlice(NEW, 3, 13)], {A: 10, NEW: 13})
+
+
+def test_a_new_queue_that_has_lost_messages_is_an_error_only_if_that_matters(
+    brokers: FakeBrokers,
+) -> None:
+    brokers.add(A, count=10)
+    brokers.add(A1, count=10, first=4)
+
+    with pytest.raises(DataLost, match="t a/1 is new, but messages 0 to 4 of it are gone"):
+        query().next_end({A: 10}, is_all=False)
+    assert query(**LENIENT).next_end({A: 10}, is_all=False) == {A: 10, A1: 4}
+    # Whoever names queues may add old ones.
+    assign = '{"t": {"a": [0, 1]}}'
+    named = parse_stream({"assign": assign, "retries": "0"})
+    driver = Driver(named, BrokerPlace(named), BrokerPlace(named))
+    assert driver.next_end({A: 10}, is_all=False) == {A: 10, A1: 4}
+
+
+def test_a_new_topic_and_a_new_broker_may_have_a_history(brokers: FakeBrokers) -> None:
+    brokers.add(A, count=10)
+    brokers.add(B, NEW, count=10, first=4)
+
+    end = query(subscribe="t,u").next_end({A: 10}, is_all=False)
+
+    assert end == {A: 10, B: 4, NEW: 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({"consumerGroup": "g"}, 6),
+        ({"consumerGroup": "g", "startingOffsets": "group"}, 6),
+        ({"startingTimestamp": "7"}, 7),
+        ({"startingOffsetsByTimestamp": '{"t": 7}'}, 7),
+        ({"consumerGroup": "g", "startingOffsets": "latest"}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_broker_that_was_away_at_the_start_is_read_from_where_the_start_says(
+    brokers: FakeBrokers, options: dict[str, str], first: int
+) -> None:
+    brokers.add(A, B, count=10)
+    brokers.committed = {A: 5, B: 6}
+    brokers.away.add("b")
+    start = query(**options).start()
+    brokers.away.clear()
+
+    read, end = run(query(**options), start)
+
+    assert [each for each in read if each.queue == B] == [QueueSlice(B, first, 10)]
+    assert end == {A: 10, B: 10}
+
+
+# A broker that is away
+
+
+def test_a_run_that_ends_waits_for_the_brokers_of_its_checkpoint(brokers: FakeBrokers) -> None:
+    brokers.add(A, B, count=10)
+    brokers.away.add("b")
+    driver = query()
+    driver.freeze()
+
+    with pytest.raises(BrokerNotFound, match=r"after 0\.05 s \(brokerWaitMs\): b is away"):
+        driver.next_end({A: 5, B: 5}, is_all=False)
+    brokers.away.clear()
+
+    assert driver.next_end({A: 5, B: 5}, is_all=False) == {A: 10, B: 10}
+    brokers.queues_there[A].put(5)
+    assert driver.next_end({A: 10, B: 10}, is_all=False) == {A: 10, B: 10}
+
+
+# Starts that were written down
+
+
+def test_a_start_that_a_query_left_behind_puts_nothing_off(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.add(A, A1, count=1_000)
+    query(consumerGroup="g", startingOffsets="latest").start()
+    assert brokers.pins == {A: 1_000, A1: 1_000}
+
+    with caplog.at_level(logging.WARNING):
+        start = query(consumerGroup="g", startingOffsets="earliest").start()
+
+    assert start == brokers.pins == {A: 0, A1: 0}
+    assert [each.getMessage() for each in caplog.records] == [
+        "start_of_group group=g queues=2: begins at 0 of t a/0, and not at 1000 as written down "
+        "before"
+    ]
+
+
+def test_a_first_batch_begins_again_where_it_was_written_down_and_says_so(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = brokers.add(A, count=1_000)
+    options = {"consumerGroup": "g", "startingOffsets": "latest"}
+    first = query(**options).start()
+    queue.put(500)
+
+    with caplog.at_level(logging.WARNING):
+        again = query(**options).start()
+
+    assert first == again == {A: 1_000}
+    assert [each.getMessage() for each in caplog.records] == [
+        "start_of_group group=g queues=1: begins at 1000 of t a/0, as written down before its "
+        "first batch, and not at 1500"
+    ]
+
+
+def test_it_does_so_though_messages_have_expired(brokers: FakeBrokers) -> None:
+    """That they are gone is for its tasks to tell."""
+    queue = brokers.add(A, count=1_000)
+    options = {"consumerGroup": "g", "startingOffsets": "earliest"}
+    query(**options).start()
+
+    queue.expire_to(300)
+
+    assert query(**options).start() == {A: 0}
+
+
+@pytest.mark.parametrize("options", [{}, {"startingOffsets": "group"}])
+def test_a_new_topic_beside_written_starts_keeps_no_query_from_starting(
+    brokers: FakeBrokers, options: dict[str, str]
+) -> None:
+    brokers.add(A, count=10)
+    brokers.committed[A] = 5
+    options = {"subscribe": "t,u", "consumerGroup": "g", **options}
+    brokers.pins[A] = 5
+    brokers.add(NEW, count=7)
+
+    assert query(**options).start() == {A: 5, NEW: 0}
+
+
+def test_a_group_that_was_forgotten_behind_its_start_keeps_it(brokers: FakeBrokers) -> None:
+    brokers.add(A, count=10)
+    brokers.pins[A] = 5
+
+    assert query(consumerGroup="g", startingOffsets="group").start() == {A: 5}
+    brokers.pins.clear()
+    with pytest.raises(ConfigError, match="the group has no offsets here"):
+        query(consumerGroup="g", startingOffsets="group").start()
+
+
+def test_written_starts_are_forgotten_behind_the_first_batch_that_is_done(
+    brokers: FakeBrokers,
+) -> None:
+    brokers.add(A, count=10)
+    driver = query(consumerGroup="g", startingOffsets="earliest")
+    end = driver.next_end(driver.start(), is_all=False)
+    assert brokers.pins == {A: 0}
+
+    driver.commit(end)
+
+    assert (brokers.pins, brokers.committed) == ({}, {A: 10})
+
+
+def test_queues_of_a_first_batch_whose_broker_is_away_when_it_is_planned_again_are_waited_for(
+    brokers: FakeBrokers,
+) -> None:
+    brokers.add(A, B, count=10)
+    options = {"consumerGroup": "g", "startingOffsets": "latest"}
+    query(**options).start()
+    for queue in (A, B):
+        brokers.queues_there[queue].put(5)
+    brokers.away.add("b")
+    again = query(**options)
+    start = again.start()
+    brokers.away.clear()
+
+    planned = ranges(again, start, {A: 15, B: 15})
+
+    assert start == {A: 10}
+    assert planned == [QueueSlice(A, 10, 15), QueueSlice(B, 10, 15)]
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"startingOffsets": '{"t": {"a": {"9": 0}}}'},
+            "startingOffsets: there is no t a/9; there is t a/0",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"typo": 5}'},
+            "startingOffsetsByTimestamp: there is no typo; there is t a/0",
+        ),
+    ],
+)
+def test_a_start_that_names_what_is_not_there_is_an_error(
+    brokers: FakeBrokers,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, str],
+    text: str,
+) -> None:
+    brokers.add(A, count=10)
+
+    with pytest.raises(ConfigError) as error:
+        query(**options).start()
+    assert query(**options, **LENIENT).start() == {A: 0}
+
+    assert str(error.value) == text
+    assert [each.getMessage() for each in caplog.records] == [f"names_unknown {text}"]

@@ -56,7 +56,7 @@ PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=worksteal
 # Two to four workers: enough to hide waiting, few enough that deadlines hold on small machines.
 # Spark's tests share one session, so they run in one process.
 test:
-	$(SETUP) server dev spark lake connect
+	$(SETUP) server dev s3 spark lake connect
 	$(PYTEST) --ignore=tests/interop --ignore=tests/spark $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m pytest tests/spark)
 	@if ls src/emberq/kernel/compiled.*.so >/dev/null 2>&1; then \
@@ -65,7 +65,7 @@ test:
 # An environment of its own: one holds one PySpark.
 test-spark-oldest: export EMBERQ_VENV := .venv-spark-oldest
 test-spark-oldest:
-	$(SETUP) server dev spark-oldest
+	$(SETUP) server dev s3 spark-oldest
 	$(EMBERQ_VENV)/bin/python -m pytest tests/spark $(ARGS)
 
 lint:

@@ -11,6 +11,7 @@ PYTHON_MIN = "3.11"
 # environment. What a user's server runs on chooses first.
 LAYERS: dict[str, tuple[str, ...]] = {
     "server": ("pyproject.toml",),
+    "s3": ("--group", "s3"),  # before others: it wants an old python-dateutil
     "spark": ("pyproject.toml", "--extra", "spark"),
     "lake": ("pyproject.toml", "--extra", "lake"),
     "connect": ("pyproject.toml", "--extra", "connect"),

@@ -1,21 +1,38 @@
 """Delta tables: batches as application transactions, committed by delta-rs."""
 
+import math
 import time
 from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 
 from emberq.errors import TableError
+from emberq.pipelines.tables.leftovers import delete_files, is_data_file
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
+from emberq.spark.archive.parquet_file import ROW_GROUP_BYTES
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
     from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, create_table_with_add_actions
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise TableError("Delta tables need more: pip install 'emberq[lake]'") from error
+
+
+_Codec = Literal["ZSTD", "SNAPPY", "GZIP", "LZ4_RAW", "UNCOMPRESSED"]
+# Our words for compressions → those of deltalake; Arrow writes `lz4` as LZ4_RAW too.
+_CODECS: dict[str, _Codec] = {
+    "zstd": "ZSTD",
+    "snappy": "SNAPPY",
+    "gzip": "GZIP",
+    "lz4": "LZ4_RAW",
+    "none": "UNCOMPRESSED",
+}
+_HOUR_S = 3600
 
 
 class DeltaLakeTable:
@@ -59,24 +76,48 @@ class DeltaLakeTable:
             f"{self.root}: Delta exchanges files itself; use deltalake's optimize.compact"
         )
 
-    def compact(self, target_bytes: int) -> int:
-        """Join small files; returns how many there are fewer."""
+    @property
+    def is_made(self) -> bool:
+        return self._opened() is not None
+
+    def compact(self, target_bytes: int, compression: str) -> None:
+        """Join small files; deltalake decides which with which."""
         table = self._opened()
         if table is None:
-            return 0
-        metrics = table.optimize.compact(target_size=target_bytes)
-        return int(metrics["numFilesRemoved"]) - int(metrics["numFilesAdded"])
+            return
+        properties = WriterProperties(
+            compression=_CODECS[compression], max_row_group_size=self._rows_per_group()
+        )
+        try:
+            table.optimize.compact(target_size=target_bytes, writer_properties=properties)
+        except DeltaError as error:
+            raise TableError(f"{self.root}: {error}") from error
 
-    def vacuum(self, kept_hours: int) -> list[str]:
-        """Delete files that no version of the last hours needs."""
+    def _rows_per_group(self) -> int | None:
+        """So many rows of average size are a row group; none: as deltalake likes it."""
+        files = self.files()
+        rows, size_bytes = sum(each.rows for each in files), sum(each.size_bytes for each in files)
+        return max(1, ROW_GROUP_BYTES * rows // size_bytes) if rows and size_bytes else None
+
+    def leftovers(self, kept_s: float) -> list[str]:
+        """Files that no version of the last hours needs, and those that no log names and that are
+        older. Delta counts in hours: they are rounded up."""
         table = self._opened()
         if table is None:
             return []
-        return list(
-            table.vacuum(
-                retention_hours=kept_hours, dry_run=False, enforce_retention_duration=False
-            )
+        # Only asked: deltalake itself would delete everything that is old in the folder, also a
+        # checkpoint of Spark.
+        names = table.vacuum(
+            retention_hours=math.ceil(kept_s / _HOUR_S),
+            dry_run=True,
+            enforce_retention_duration=False,
+            full=True,
         )
+        return sorted(name for name in names if is_data_file(name))
+
+    def delete_leftovers(self, kept_s: float) -> list[str]:
+        before_s = time.time() - math.ceil(kept_s / _HOUR_S) * _HOUR_S
+        return delete_files(self._folder, self.leftovers(kept_s), before_s)
 
     def files(self) -> list[DataFile]:
         table = self._opened()
@@ -85,7 +126,7 @@ class DeltaLakeTable:
         rows = pa.table(table.get_add_actions(flatten=False)).to_pylist()
         return [
             DataFile(
-                path=row["path"],
+                path=unquote(row["path"]),  # as Delta's log has it: a percent sign is %25
                 rows=row["num_records"] or 0,
                 size_bytes=row["size_bytes"],
                 partition=row.get("partition") or {},

@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from emberq.errors import TableError
-from emberq.pipelines.tables import FORMATS, DataFile, Table, open_table
+from emberq.pipelines.tables import FORMATS, DataFile, Table, live_files, open_table
 from emberq.pipelines.tables.parquet import SNAPSHOT_EVERY, ParquetTable
 from emberq.spark.archive.layout import partition_path
 
@@ -52,6 +53,53 @@ def test_a_batch_that_is_repeated_is_appended_once(table: Table) -> None:
 
     assert sum(each.rows for each in table.files()) == 20
     assert table.last_batch("query") == 1
+
+
+@pytest.mark.parametrize("topic", ["%DLQ%billing", "%RETRY%x", "a|b", "a b+c", "007"])
+def test_files_of_any_topic_are_found_where_they_are(table: Table, topic: str) -> None:
+    file = written(table, 0, 3, topic)
+    table.append("query", 0, [file])
+
+    (found,) = table.files()
+
+    assert found.path == file.path
+    assert Path(table.root, found.path).exists()
+    assert found.partition.get("topic", topic) == topic
+
+
+@pytest.mark.parametrize("names", [("none",), ()])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_may_have_no_partitions(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    table = open_table(kind, str(tmp_path / "lake"), ROWS, names)
+    path = tmp_path / "lake" / "0.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([{"queueOffset": 0, "body": b"x"}], ROWS), path)
+    size_bytes = path.stat().st_size
+
+    table.append(
+        "query", 0, [DataFile(path="0.parquet", rows=1, size_bytes=size_bytes, partition={})]
+    )
+
+    assert [(each.path, each.partition) for each in table.files()] == [("0.parquet", {})]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_other_tools_are_given_the_files_that_count(kind: str, tmp_path: Path) -> None:
+    table = opened(kind, tmp_path)
+    table.append("query", 0, [written(table, 0, 2, "%DLQ%a"), written(table, 2, 3)])
+    written(table, 9, 1)  # in the folder only
+
+    files = live_files(table.root, kind)
+
+    rows = dataset.dataset(files, partitioning="hive").to_table()
+    assert sorted(rows["queueOffset"].to_pylist()) == [0, 1, 2, 3, 4]
+    assert set(rows["topic"].to_pylist()) == {"orders", "%DLQ%a"}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_table_has_no_files_to_give(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=f"there is no {kind} table with messages"):
+        live_files(str(tmp_path / "lake"), kind)
 
 
 def test_writers_do_not_share_their_batches(table: Table) -> None:

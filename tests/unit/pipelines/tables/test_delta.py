@@ -1,0 +1,158 @@
+"""Delta tables are compacted by deltalake, and only what is ours is deleted."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from emberq.pipelines.tables.compaction import CompactionTerms
+from emberq.pipelines.tables.delta import DeltaLakeTable
+from emberq.pipelines.tables.delta_compaction import DeltaCompaction
+from emberq.spark.archive.layout import COMPRESSIONS
+from tests.unit.pipelines.tables.lake import (
+    DAY_S,
+    age,
+    leave,
+    names_below,
+    offsets,
+    opened,
+    written,
+)
+
+MIB = 1024 * 1024
+TOPICS = ("orders", "%DLQ%a|b")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaLakeTable:
+    """Three batches of two topics, two days old."""
+    made = opened("delta", tmp_path)
+    assert isinstance(made, DeltaLakeTable)
+    for batch in range(3):
+        files = [written(tmp_path, 10 * n + batch, topic=topic) for n, topic in enumerate(TOPICS)]
+        made.append("query", batch, files)
+    for name in names_below(tmp_path):
+        age(tmp_path / name, days=2)
+    return made
+
+
+def compaction(table: DeltaLakeTable, kept_s: float = DAY_S) -> DeltaCompaction:
+    terms = CompactionTerms(file_size_bytes=64 * MIB, compression="zstd", orphans_after_s=kept_s)
+    return DeltaCompaction(table, terms)
+
+
+def test_files_of_every_topic_are_joined(table: DeltaLakeTable, tmp_path: Path) -> None:
+    plan = compaction(table).plan()
+
+    facts = compaction(table).run(lambda _: None)
+
+    assert [len(group) for group in plan.groups] == [3, 3]
+    assert facts == {"files before": 6, "files after": 2, "files joined": 6, "files deleted": 0}
+    assert offsets(tmp_path, table) == [0, 1, 2, 10, 11, 12]
+    assert {each.partition["topic"] for each in table.files()} == set(TOPICS)
+
+
+def test_files_that_were_just_joined_stay_however_old_they_are(
+    table: DeltaLakeTable, tmp_path: Path
+) -> None:
+    before = names_below(tmp_path)
+
+    compaction(table).run(lambda _: None)
+
+    assert set(before) <= set(names_below(tmp_path))
+    assert compaction(table, kept_s=0).plan().deleted == before
+    assert compaction(table, kept_s=0).run(lambda _: None)["files deleted"] == 6
+    assert names_below(tmp_path) == sorted(each.path for each in table.files())
+
+
+def test_files_that_were_never_logged_go_when_they_are_old(
+    table: DeltaLakeTable, tmp_path: Path
+) -> None:
+    old = [
+        leave(tmp_path, f"topic=orders/date=2026-11-17/{name}", days=2)
+        for name in ("old.parquet", ".draft.parquet.0123")
+    ]
+    leave(tmp_path, "topic=%25DLQ%25a%7Cb/date=2026-11-17/old.parquet", days=2)
+    spared = [
+        leave(tmp_path, "topic=orders/date=2026-11-17/young.parquet"),
+        leave(tmp_path, "topic=orders/date=2026-11-17/.young.parquet.0123"),
+        leave(tmp_path, "_checkpoint/offsets/0", days=2),
+        leave(tmp_path, "_emberq_log/0.json", days=2),
+        leave(tmp_path, "ck/offsets/0", days=2),  # a checkpoint at another place
+        leave(tmp_path, "ck/emberq-writer", days=2),
+        leave(tmp_path, "catalog.db", days=2),
+    ]
+    planned = table.leftovers(DAY_S)
+
+    deleted = table.delete_leftovers(DAY_S)
+
+    assert len(deleted) == 3
+    assert deleted == planned
+    assert not any(path.exists() for path in old)
+    assert all(path.exists() for path in spared)
+    assert offsets(tmp_path, table) == [0, 1, 2, 10, 11, 12]
+
+
+def test_part_of_an_hour_is_an_hour(table: DeltaLakeTable, tmp_path: Path) -> None:
+    leave(tmp_path, "topic=orders/new.parquet", days=10 / (24 * 60))
+    leave(tmp_path, "topic=orders/old.parquet", days=70 / (24 * 60))
+    table.compact(64 * MIB, "zstd")
+
+    assert table.delete_leftovers(59 * 60) == ["topic=orders/old.parquet"]
+
+
+def test_a_file_that_is_written_anew_meanwhile_stays(
+    table: DeltaLakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeated = leave(tmp_path, "topic=orders/repeated.parquet", days=2)
+    listed = table.leftovers(DAY_S)
+    monkeypatch.setattr(table, "leftovers", lambda _: listed)
+    age(repeated, days=0)
+
+    assert listed == ["topic=orders/repeated.parquet"]
+    assert table.delete_leftovers(DAY_S) == []
+    assert repeated.exists()
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_joined_files_are_compressed_as_wanted(
+    compression: str, table: DeltaLakeTable, tmp_path: Path
+) -> None:
+    table.compact(64 * MIB, compression)
+
+    found = pq.read_metadata(tmp_path / table.files()[0].path).row_group(0).column(0).compression
+    # Arrow calls both of its forms LZ4.
+    assert found.lower() == {"none": "uncompressed"}.get(compression, compression)
+
+
+def test_row_groups_of_joined_files_have_an_even_size(
+    table: DeltaLakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size_bytes = sum(each.size_bytes for each in table.files())
+    monkeypatch.setattr("emberq.pipelines.tables.delta.ROW_GROUP_BYTES", size_bytes // 3)
+
+    table.compact(64 * MIB, "zstd")
+
+    found = pq.read_metadata(tmp_path / table.files()[0].path)
+    assert [found.row_group(n).num_rows for n in range(found.num_row_groups)] == [2, 1]
+
+
+def test_versions_before_are_readable_until_their_files_go(
+    table: DeltaLakeTable, tmp_path: Path
+) -> None:
+    version = DeltaTable(str(tmp_path)).version()
+    compaction(table).run(lambda _: None)
+
+    assert DeltaTable(str(tmp_path), version=version).to_pyarrow_table().num_rows == 6
+    assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 6
+
+
+def test_a_table_is_there_when_something_was_appended(tmp_path: Path) -> None:
+    table = opened("delta", tmp_path)
+    assert isinstance(table, DeltaLakeTable)
+    assert not table.is_made
+
+    table.append("query", 0, [written(tmp_path, 0)])
+
+    assert table.is_made

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from emberq.errors import PipelineError
+from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
+from emberq.pipelines.checkpoints import checkpoint_at, forget_drafts
 from emberq.pipelines.connected import carried, is_connected
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
-from emberq.pipelines.streaming import Clock, forget_drafts, run_query, trigger_options
+from emberq.pipelines.streaming import Clock, rest_text, run_query, trigger_options
 from emberq.pipelines.tables import DataFile, Table, open_table
-from emberq.spark.archive.folder import Folder
+from emberq.spark.archive.folder import is_object_store
 from emberq.spark.columns import archived_columns
 from emberq.spark.options import parse_source
 
@@ -65,11 +66,12 @@ class Archive(Job, kw_only=True):
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         with job_session(self.spark, spark) as session:
-            return _Run(self, session, say).run()
+            writer = _writer_of(self.checkpoint_path, session)
+            return _Run(self, session, writer, say).run()
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         with job_session(self.spark, spark) as session:
-            backlog = self._backlog(session)
+            backlog = self._backlog(session, is_sized=True)
         return Report(
             facts={"table": f"{self.format} {self.path}", **backlog.facts()},
             tables=[backlog.table()],
@@ -77,6 +79,10 @@ class Archive(Job, kw_only=True):
 
     @property
     def checkpoint_path(self) -> str:
+        if not self.checkpoint and is_object_store(self.path):
+            raise ConfigError(
+                "a table in an object store needs checkpoint: a folder that Spark reaches"
+            )
         return self.checkpoint or f"{self.path.rstrip('/')}/_checkpoint"
 
     def stream_options(self, writer: str, *, keeps_partition_columns: bool) -> dict[str, str]:
@@ -102,14 +108,15 @@ class Archive(Job, kw_only=True):
         names = tuple(name.strip() for name in self.columns.split(",") if name.strip()) or COLUMNS
         return (*(name for name in REQUIRED_COLUMNS if name not in names), *names)
 
-    def _backlog(self, session: "SparkSession") -> Backlog:
-        return backlog_of(session, self.source_options(subscribe=self.topics), self.checkpoint_path)
+    def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
+        source = self.source_options(subscribe=self.topics, startingOffsets="earliest")
+        return backlog_of(session, source, self.checkpoint_path, is_sized=is_sized)
 
 
 class _Run:
     """One run of an archive: which writer it is, what it has committed."""
 
-    def __init__(self, job: Archive, session: "SparkSession", say: Say) -> None:
+    def __init__(self, job: Archive, session: "SparkSession", writer: str, say: Say) -> None:
         self._job = job
         self._session = session
         self._say = say
@@ -117,7 +124,7 @@ class _Run:
         self._rows = self._files = self._bytes = self._batches = self._skipped = 0
         self._table: Table | None = None
         self._total = 0
-        self._writer = _writer_of(job.checkpoint_path)
+        self._writer = writer
 
     def run(self) -> Report:
         job = self._job
@@ -142,7 +149,7 @@ class _Run:
         tracker = job.tracker(job.consumer_group)
         is_elsewhere = is_connected(self._session)
         before = {each.path for each in table.files()} if is_elsewhere else set()
-        forget_drafts(job.checkpoint_path)
+        forget_drafts(job.checkpoint_path, self._session)
         run_query(writer, self._say, on_progress=lambda _: None, tracker=tracker)
         if is_elsewhere:
             self._count_new(before)
@@ -151,7 +158,7 @@ class _Run:
     def _committer(self) -> "Callable[[DataFrame, int], None]":
         """Batches are committed by whoever Spark calls: this process, or one of its server."""
         if is_connected(self._session):
-            return carried(commits_of, self._job)
+            return carried(commits_of, self._job, self._writer)
         return self._commit
 
     def _count_new(self, before: set[str]) -> None:
@@ -189,6 +196,8 @@ class _Run:
         files = [data_file(row) for row in manifest.collect()]
         if not files:
             return
+        if len({each.path for each in files}) < len(files):
+            raise PipelineError(f"batch {batch}: two files have one name")
         if not table.append(self._writer, batch, files):
             raise PipelineError(f"batch {batch} came from another run at the same time")
         rows = sum(each.rows for each in files)
@@ -200,8 +209,7 @@ class _Run:
 
     def _line(self, batch: int, rows: int, files: int, seconds: float) -> str:
         rate = rows / seconds if seconds else 0.0
-        left = max(self._total - self._rows, 0)
-        rest = f", {left:,} left" if left and not self._job.every else ""
+        rest = "" if self._job.every else rest_text(self._rows, self._total, self._clock.seconds)
         return f"batch {batch}: {rows:,} messages in {files} files, {rate:,.0f}/s{rest}"
 
     def _report(self) -> Report:
@@ -220,11 +228,11 @@ class _Run:
         )
 
 
-def commits_of(job: Archive) -> "Callable[[DataFrame, int], None]":
+def commits_of(job: Archive, writer: str) -> "Callable[[DataFrame, int], None]":
     """What commits the batches of a job in another process than the job's."""
 
     def commit(manifest: "DataFrame", batch: int) -> None:
-        _Run(job, manifest.sparkSession, lambda _: None)._commit(manifest, batch)
+        _Run(job, manifest.sparkSession, writer, lambda _: None)._commit(manifest, batch)
 
     return commit
 
@@ -244,8 +252,8 @@ def data_file(row: Any) -> DataFile:
     )
 
 
-def _writer_of(checkpoint: str) -> str:
+def _writer_of(address: str, session: "SparkSession") -> str:
     """One writer per checkpoint: batch numbers begin anew with a new checkpoint."""
-    folder = Folder(checkpoint)
-    folder.write_new(WRITER_FILE, uuid.uuid4().hex.encode())
-    return folder.read(WRITER_FILE).decode()
+    checkpoint = checkpoint_at(address, session)
+    checkpoint.write_new(WRITER_FILE, uuid.uuid4().hex.encode())
+    return checkpoint.read(WRITER_FILE).decode()

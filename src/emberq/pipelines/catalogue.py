@@ -51,18 +51,18 @@ def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Job
     return read_job(job_class(document["job"]), {**options, **(overrides or {})})
 
 
-# Options of the source that are options of jobs as well.
-_LIFTED = {"nameServer": "nameServer", "subscribe": "topics", "consumerGroup": "consumerGroup"}
+# Options of the source, in small letters, that are options of jobs as well.
+_LIFTED = {"nameserver": "nameServer", "subscribe": "topics", "consumergroup": "consumerGroup"}
 
 
-def _lifted(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+def _lifted(options: Mapping[str, Any], source: Mapping[Any, Any]) -> dict[str, Any]:
     """`source: {subscribe: orders}` means `topics: orders`, as people know it from Spark."""
-    lifted: dict[str, Any] = {
-        _LIFTED[name]: value for name, value in source.items() if name in _LIFTED
-    }
-    kept = {name: _text(value) for name, value in source.items() if name not in _LIFTED}
+    lifted: dict[str, Any] = {}
+    kept: dict[Any, Any] = {}
+    for name, value in source.items():
+        own = _LIFTED.get(str(name).lower())
+        if own is None:
+            kept[name] = value
+        else:
+            lifted[own] = value
     return {**lifted, **{name: options[name] for name in lifted if name in options}, "source": kept}
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,15 +1,25 @@
 """Charts as SVG text: lines over time and bars, nothing loaded from anywhere."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
+from itertools import groupby
 
 from msgspec import Struct
 
 WIDTH, HEIGHT = 860, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 30
-_COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#9c36b5", "#e8a200")
-_GRID_LINES = 4
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 44
+# The last one is for what is not told apart.
+_COLOURS = (
+    *("#d9480f", "#1971c2", "#2f9e44", "#9c36b5", "#e8a200", "#0c8599", "#c2255c"),
+    "#868e96",
+)
+LINES_MAX = len(_COLOURS)
+_GRID_STEPS = 4
 _LABELS_MAX = 8
+_LETTER_WIDTH = 6.2
+_LEGENDS_PER_ROW, _LEGEND_LENGTH_MAX, _LEGEND_HEIGHT = 4, 27, 16
 _BAR_HEIGHT = 22
 
 
@@ -20,15 +30,43 @@ class Line(Struct, frozen=True):
     values: Sequence[float | None]
 
 
-def line_chart(labels: Sequence[str], lines: Sequence[Line], unit: str = "") -> str:
-    """Lines above one axis of labels, with a legend."""
-    top = max((value for line in lines for value in line.values if value is not None), default=0.0)
-    top = _round_up(top)
-    parts = [_grid(top, unit), _axis(labels)]
+class Axis(Struct, frozen=True):
+    """Labels from left to right, and what holds for all of them."""
+
+    labels: Sequence[str]
+    note: str = ""
+
+
+def time_axis(times: Sequence[datetime]) -> Axis:
+    """Times in UTC; labels tell the date wherever it is not the same one."""
+    moments = [time.astimezone(UTC) for time in times]
+    dates = {moment.date() for moment in moments}
+    if len(dates) <= 1:
+        note = f"{next(iter(dates))} UTC" if dates else ""
+        return Axis([f"{moment:%H:%M:%S}" for moment in moments], note)
+    is_by_day = all(moment.time() == moment.min.time() for moment in moments)
+    # Then labels, of which only some are drawn, are days apart anyhow.
+    if is_by_day or (max(dates) - min(dates)).days > _LABELS_MAX:
+        return Axis([f"{moment:%Y-%m-%d}" for moment in moments], "UTC")
+    form = "%m-%d %H:%M:%S" if any(moment.second for moment in moments) else "%m-%d %H:%M"
+    return Axis([moment.strftime(form) for moment in moments], f"from {min(dates)}, UTC")
+
+
+def line_chart(axis: Axis, lines: Sequence[Line], unit: str = "") -> str:
+    """Lines above one axis, with a legend; at most LINES_MAX can be told apart."""
+    assert len(lines) <= LINES_MAX, len(lines)
+    more_legends = max(0, -(-len(lines) // _LEGENDS_PER_ROW) - 1) * _LEGEND_HEIGHT
+    height = HEIGHT + more_legends
+    scale = _scale(
+        (value for line in lines for value in line.values if value is not None),
+        bottom=height - _BOTTOM,
+        top=_TOP + _LEGEND_HEIGHT + more_legends,
+    )
+    parts = [_grid(scale, unit), _axis(axis, height)]
     for number, line in enumerate(lines):
-        colour = _COLOURS[number % len(_COLOURS)]
-        parts += [_path(line.values, top, colour), _legend(number, line.name, colour)]
-    return _svg(HEIGHT, parts)
+        colour = _COLOURS[number]
+        parts += [_path(line.values, scale, colour), _legend(number, line.name, colour)]
+    return _svg(height, parts)
 
 
 def bar_chart(bars: Sequence[tuple[str, float]], unit: str = "") -> str:
@@ -48,15 +86,40 @@ def bar_chart(bars: Sequence[tuple[str, float]], unit: str = "") -> str:
     return _svg(max(len(bars), 1) * _BAR_HEIGHT + 8, parts)
 
 
+class _Scale(Struct, frozen=True):
+    """Values to heights: 0 and all values lie between both ends, which are on the grid."""
+
+    low: float
+    step: float
+    steps: int
+    bottom: int
+    top: int
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / (self.step * self.steps)
+        return self.bottom - (self.bottom - self.top) * share
+
+
+def _scale(values: Iterable[float], bottom: int, top: int) -> _Scale:
+    low = high = 0.0
+    for value in values:
+        # Latencies by two clocks can be negative.
+        low, high = min(low, value), max(high, value)
+    step = _round_up((high - low) / _GRID_STEPS) if high > low else 1 / _GRID_STEPS
+    first = math.floor(low / step)
+    steps = (math.ceil(high / step) - first) or _GRID_STEPS
+    return _Scale(first * step, step, steps, bottom, top)
+
+
 def _svg(height: int, parts: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg>'
 
 
-def _grid(top: float, unit: str) -> str:
+def _grid(scale: _Scale, unit: str) -> str:
     lines = []
-    for step in range(_GRID_LINES + 1):
-        value = top * step / _GRID_LINES
-        y = _y(value, top)
+    for number in range(scale.steps + 1):
+        value = scale.low + scale.step * number
+        y = scale.y(value)
         lines.append(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
             f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}{unit}</text>'
@@ -64,35 +127,52 @@ def _grid(top: float, unit: str) -> str:
     return "".join(lines)
 
 
-def _axis(labels: Sequence[str]) -> str:
-    step = max(1, -(-len(labels) // _LABELS_MAX))
-    return "".join(
-        f'<text x="{_x(place, len(labels)):.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
-        f"{escape(labels[place])}</text>"
-        for place in range(0, len(labels), step)
+def _axis(axis: Axis, height: int) -> str:
+    count = len(axis.labels)
+    step = max(1, -(-count // _LABELS_MAX))
+    labels = [
+        f'<text x="{_inside(_x(place, count), axis.labels[place]):.1f}" y="{height - 24}" '
+        f'text-anchor="middle">{escape(axis.labels[place])}</text>'
+        for place in range(0, count, step)
+    ]
+    note = (
+        f'<text x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{escape(axis.note)}</text>'
     )
+    return "".join([*labels, note if axis.note else ""])
 
 
-def _path(values: Sequence[float | None], top: float, colour: str) -> str:
-    commands = []
-    pen = "M"
-    for place, value in enumerate(values):
-        if value is None:
-            pen = "M"
+def _inside(x: float, text: str) -> float:
+    """The middle of a text, so far left that its end is in the picture."""
+    return min(x, WIDTH - 1 - len(text) * _LETTER_WIDTH / 2)
+
+
+def _path(values: Sequence[float | None], scale: _Scale, colour: str) -> str:
+    pieces = []
+    points = [
+        None if value is None else (_x(place, len(values)), scale.y(value))
+        for place, value in enumerate(values)
+    ]
+    for is_gap, group in groupby(points, lambda point: point is None):
+        if is_gap:
             continue
-        commands.append(f"{pen}{_x(place, len(values)):.1f},{_y(value, top):.1f}")
-        pen = "L"
-    if len(commands) == 1:  # a path of one point would be invisible
-        x, y = commands[0][1:].split(",")
-        return f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>'
-    return f'<path d="{"".join(commands)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        piece = [point for point in group if point is not None]
+        if len(piece) == 1:  # a path of one point would be invisible
+            [(x, y)] = piece
+            pieces.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+            continue
+        text = "L".join(f"{x:.1f},{y:.1f}" for x, y in piece)
+        pieces.append(f'<path d="M{text}" fill="none" stroke="{colour}" stroke-width="2"/>')
+    return "".join(pieces)
 
 
 def _legend(number: int, name: str, colour: str) -> str:
-    x = _LEFT + 10 + number * 150
+    row, column = divmod(number, _LEGENDS_PER_ROW)
+    width = (WIDTH - _LEFT - _RIGHT) // _LEGENDS_PER_ROW
+    x, y = _LEFT + 10 + column * width, _TOP + row * _LEGEND_HEIGHT - 6
     return (
-        f'<rect x="{x}" y="{_TOP}" width="10" height="10" fill="{colour}"/>'
-        f'<text x="{x + 15}" y="{_TOP + 9}">{escape(_short(name))}</text>'
+        f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour}"/>'
+        f'<text x="{x + 15}" y="{y + 9}">{escape(_short(name, _LEGEND_LENGTH_MAX))}'
+        f"<title>{escape(name)}</title></text>"
     )
 
 
@@ -100,14 +180,8 @@ def _x(place: int, count: int) -> float:
     return _LEFT + (WIDTH - _LEFT - _RIGHT) * (place + 0.5) / max(count, 1)
 
 
-def _y(value: float, top: float) -> float:
-    return HEIGHT - _BOTTOM - (HEIGHT - _BOTTOM - _TOP - 14) * (value / top if top else 0)
-
-
 def _round_up(value: float) -> float:
-    """The next number of the kind 1, 2, 5, 10 that is no smaller."""
-    if value <= 0:
-        return 1.0
+    """The next number of the kind 1, 2, 5, 10 that is no smaller; of a number above 0."""
     power = 1.0
     while power * 10 <= value:
         power *= 10
@@ -118,9 +192,9 @@ def _round_up(value: float) -> float:
 
 def _number(value: float) -> str:
     for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if value >= limit:
+        if abs(value) >= limit:
             return f"{value / (limit if letter != 'k' else 1e3):.3g}{letter}"
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.2g}"
 
 
 def _short(name: str, length_max: int = 30) -> str:

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from emberq.errors import PipelineError
 from emberq.pipelines.failures import readable_failures
@@ -13,8 +13,9 @@ from emberq.pipelines.session import CLUSTER_CONF
 from emberq.pipelines.submission import PACKAGE_NAME, build_zip
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+F = TypeVar("F", bound=Callable[..., Any])
 
 # What a server lets its clients choose; the rest was chosen when it was started.
 _OF_SESSIONS = "spark.sql."
@@ -40,20 +41,19 @@ def is_connected(session: "SparkSession") -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
-def carried(
-    make: "Callable[..., Callable[[DataFrame, int], None]]", *arguments: Any
-) -> "Callable[[DataFrame, int], None]":
-    """A function of batches, made elsewhere by `make(*arguments)`, that brings the package."""
+def carried(make: Callable[..., F], *arguments: Any) -> F:
+    """A function made elsewhere by `make(*arguments)`, that brings the package along: workers of
+    a stream and who takes its batches do not get what was sent ahead."""
     from emberq.spark.shipping import pickled, unpacker  # noqa: PLC0415 - needs Spark
 
     with tempfile.TemporaryDirectory() as folder:
         package = build_zip(Path(folder, PACKAGE_NAME)).read_bytes()
     unpack, content = unpacker(), pickled((make, arguments))
 
-    def call(frame: "DataFrame", batch: int) -> None:
-        unpack("", package, content)(frame, batch)
+    def call(*given: Any) -> Any:
+        return unpack("", package, content)(*given)
 
-    return call
+    return cast(F, call)
 
 
 def require_connect() -> None:

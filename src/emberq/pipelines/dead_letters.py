@@ -1,26 +1,36 @@
 """Dead letters of a group: what they are, and back to their topics if wanted."""
 
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from emberq.errors import ConfigError
+from emberq.model.system_topics import DEAD_LETTER_PREFIX, dead_letter_topic
+from emberq.pipelines.backlog import backlog_of
+from emberq.pipelines.connected import is_connected
 from emberq.pipelines.job import Job, Report, ReportTable, Say
+from emberq.pipelines.redrive import Redrive, letter_id, planned_redrive, send_back
+from emberq.pipelines.redrive_ledger import PLACE, RedriveLedger, ledger_at
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock
+from emberq.pipelines.times import collect_utc
+from emberq.pipelines.topic_look_up import look_up_topics
 from emberq.record import property_names as names
-from emberq.record.property_names import RESERVED
-from emberq.spark.archive.folder import Folder
+from emberq.spark.columns import ddl, find_column
+from emberq.spark.options import SourceOptions, parse_source
+from emberq.spark.places import place_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-PREFIX = "%DLQ%"
 COLUMNS = (
     "topic,brokerName,queueId,queueOffset,keys,tags,body,bornTimestamp,storeTimestamp,properties,"
-    "uniqKey,reconsumeTimes"
+    "uniqKey,reconsumeTimes,size"
 )
-REDRIVE_PROPERTY = "EMBERQ_REDRIVE_OF"
 
 
 class DeadLetters(Job, kw_only=True):
@@ -28,7 +38,9 @@ class DeadLetters(Job, kw_only=True):
 
     With `redrive` the chosen ones go to the topics they came from, each with its original id in
     the property `EMBERQ_REDRIVE_OF`. What was sent is written down in `ledger`, so that the next
-    run does not send it again.
+    run does not send it again. Brokers of EmberQ leave out a letter that its topic has; to others
+    letters go in pieces of 1,000, of which the run behind a failure repeats one at most. Letters
+    whose topic is not there are left, and end the job with exit code 1.
     """
 
     name: ClassVar[str] = "dlq"
@@ -44,47 +56,82 @@ class DeadLetters(Job, kw_only=True):
     ledger: Annotated[str, Meta(description="a folder that remembers what was sent")] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
-        if self.redrive and not self.ledger:
-            raise ConfigError("redrive needs ledger: a folder that remembers what was sent")
+        groups = self._checked_groups()
         clock = Clock()
         with job_session(self.spark, spark) as session:
-            letters = self._letters(session).cache()
+            topics = self._topics(session, groups)
+            letters = self._letters(session, topics).cache()
             try:
                 say("counting")
-                report = _analysis(letters, self.top)
+                report = _analysis(letters, groups, self.top)
                 if self.redrive:
-                    report.facts["sent back"] = self._redrive(session, letters, say)
+                    with self._redrive(session, letters, topics) as (redrive, ledger):
+                        _add_redrive(report, redrive)
+                        options = self.sink_options()
+                        report.facts["sent back"] = send_back(
+                            session, letters, redrive, ledger, options, say
+                        )
             finally:
                 letters.unpersist()
         report.facts["seconds"] = round(clock.seconds, 1)
         return report
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        groups = self._checked_groups()
+        report = Report(facts={"groups": self.groups})
         with job_session(self.spark, spark) as session:
-            letters = self._letters(session)
-            waiting = self._not_sent(session, letters) if self.ledger else letters
-            count = waiting.count()
-        return Report(facts={"groups": self.groups, "would be sent back": count})
+            topics = self._topics(session, groups)
+            if self.redrive:
+                letters = self._letters(session, topics)
+                with self._redrive(session, letters, topics) as (redrive, _):
+                    _add_plan(report, redrive)
+            elif topics:
+                backlog = backlog_of(session, self._source(topics), None, is_sized=True)
+                report.facts |= backlog.facts()
+                report.tables.append(backlog.table())
+            else:
+                report.facts["messages"] = 0
+        return report
 
-    def _letters(self, session: "SparkSession") -> "DataFrame":
+    def _checked_groups(self) -> list[str]:
+        if self.redrive and not self.ledger:
+            raise ConfigError("redrive needs ledger: a folder that remembers what was sent")
+        groups = list(dict.fromkeys(filter(None, map(str.strip, self.groups.split(",")))))
+        if not groups:
+            raise ConfigError("groups names no group")
+        return groups
+
+    def _topics(self, session: "SparkSession", groups: Sequence[str]) -> list[str]:
+        """Those that are there: a broker makes the topic with the first dead letter."""
+        wanted = [dead_letter_topic(group) for group in groups]
+        options = parse_source(self._source(wanted))
+        found: Collection[str] = wanted
+        if options.store is None:
+            found = look_up_topics(session, self.sink_options(), wanted)
+        elif not is_connected(session):  # else the directory is on the server's machine
+            found = _stored_topics(options, wanted)
+        return [topic for topic in wanted if topic in found]
+
+    def _source(self, topics: Sequence[str], **more: str) -> dict[str, str]:
+        return self.source_options(
+            subscribe=",".join(topics),
+            startingTimestamp=self.since,
+            endingTimestamp=self.until,
+            **more,
+        )
+
+    def _letters(self, session: "SparkSession", topics: Sequence[str]) -> "DataFrame":
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
-        groups = [name.strip() for name in self.groups.split(",") if name.strip()]
-        frame = (
-            session.read.format("rocketmq")
-            .options(
-                **self.source_options(
-                    subscribe=",".join(f"{PREFIX}{group}" for group in groups),
-                    columns=COLUMNS,
-                    startingTimestamp=self.since,
-                    endingTimestamp=self.until,
-                )
-            )
-            .load()
-        )
+        if topics:
+            options = self._source(topics, columns=COLUMNS)
+            frame = session.read.format("rocketmq").options(**options).load()
+        else:
+            columns = [find_column("messages", name) for name in COLUMNS.split(",")]
+            frame = session.createDataFrame([], ddl(columns))
         properties = f.col("properties")
         frame = frame.select(
-            f.expr(f"substring(topic, {len(PREFIX) + 1})").alias("consumerGroup"),
+            f.expr(f"substring(topic, {len(DEAD_LETTER_PREFIX) + 1})").alias("consumerGroup"),
             f.coalesce(
                 properties[names.RETRY_TOPIC], properties[names.DEAD_LETTER_ORIGIN_TOPIC]
             ).alias("originTopic"),
@@ -93,83 +140,86 @@ class DeadLetters(Job, kw_only=True):
                 properties[names.DEAD_LETTER_ORIGIN_MESSAGE_ID],
                 f.col("uniqKey"),
             ).alias("originId"),
+            letter_id().alias("id"),
             "*",
         )
         return frame.filter(self.where) if self.where else frame
 
-    def _not_sent(self, session: "SparkSession", letters: "DataFrame") -> "DataFrame":
-        folder = Folder(self.ledger)
-        files = [name for name in folder.names("") if name.endswith(".parquet")]
-        if not files:
-            return letters
-        sent = session.read.parquet(*(folder.address_of(name) for name in files)).distinct()
-        return letters.join(sent, _PLACE, "left_anti")
-
-    def _redrive(self, session: "SparkSession", letters: "DataFrame", say: Say) -> int:
-        from pyspark.sql import functions as f  # noqa: PLC0415
-
-        waiting = self._not_sent(session, letters)
-        if not self.to_topic:
-            homeless = waiting.filter(f.col("originTopic").isNull()).count()
-            if homeless:
-                raise ConfigError(
-                    f"{homeless} dead letters do not say which topic they came from: give toTopic"
-                )
-        chosen = waiting.orderBy(*_PLACE)
-        chosen = (chosen.limit(self.limit) if self.limit else chosen).cache()
-        try:
-            count = chosen.count()
-            if not count:
-                return 0
-            say(f"sending {count:,} messages back")
-            (
-                _as_messages(chosen, self.to_topic)
-                .write.format("rocketmq")
-                .options(**self.sink_options())
-                .mode("append")
-                .save()
-            )
-            chosen.select(*_PLACE).coalesce(1).write.mode("append").parquet(self.ledger)
-        finally:
-            chosen.unpersist()
-        return int(count)
+    @contextmanager
+    def _redrive(
+        self, session: "SparkSession", letters: "DataFrame", topics: Sequence[str]
+    ) -> Iterator[tuple[Redrive, RedriveLedger]]:
+        """What a run sends and a plan tells."""
+        ledger = ledger_at(self.ledger, session)
+        with planned_redrive(
+            session,
+            letters,
+            ledger,
+            self.sink_options(),
+            topics=topics,
+            to_topic=self.to_topic,
+            limit=self.limit,
+        ) as redrive:
+            yield redrive, ledger
 
 
-_PLACE = ["topic", "brokerName", "queueId", "queueOffset"]
+def _stored_topics(options: SourceOptions, names: Sequence[str]) -> set[str]:
+    """Those of the topics that a store directory has."""
+    any_of_them = replace(options, topics=(), pattern="|".join(map(re.escape, names)))
+    return {queue.topic for queue in place_of(any_of_them).queues()}
 
 
-def _as_messages(letters: "DataFrame", to_topic: str) -> "DataFrame":
+def _add_redrive(report: Report, redrive: Redrive) -> None:
+    report.facts |= redrive.facts()
+    report.tables += redrive.tables()
+    report.is_good = not redrive.homeless
+
+
+def _add_plan(report: Report, redrive: Redrive) -> None:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    topic: Column = f.lit(to_topic) if to_topic else f.col("originTopic")
-    own = f.map_from_arrays(f.array(f.lit(REDRIVE_PROPERTY)), f.array(f.col("originId")))
-    kept = f.map_filter(
-        f.col("properties"),
-        lambda name, _: (name != REDRIVE_PROPERTY) & ~name.isin(*sorted(RESERVED)),
-    )
-    return letters.select(
-        topic.alias("topic"), "keys", "tags", "body", f.map_concat(kept, own).alias("properties")
-    )
+    queue = PLACE[:-1]
+    rows = [
+        list(row)
+        for row in redrive.chosen()
+        .groupBy(*queue)
+        .agg(
+            f.min("queueOffset"),
+            f.max("queueOffset") + 1,
+            f.count(f.lit(1)),
+            f.sum("size"),
+        )
+        .orderBy(*queue)
+        .collect()
+    ]
+    report.facts["would be sent back"] = sum(row[-2] for row in rows)
+    report.facts["bytes"] = sum(row[-1] for row in rows)
+    columns = ["topic", "broker", "queue", "from", "to", "messages", "bytes"]
+    report.tables.append(ReportTable(title="Queues", columns=columns, rows=rows))
+    _add_redrive(report, redrive)
 
 
-def _analysis(letters: "DataFrame", top: int) -> Report:
+def _analysis(letters: "DataFrame", groups: Sequence[str], top: int) -> Report:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    total = letters.count()
+    by_topic = _table(
+        "By group, topic and tag",
+        letters.groupBy("consumerGroup", "originTopic", "tags")
+        .agg(
+            f.count(f.lit(1)).alias("messages"),
+            f.max("reconsumeTimes").alias("attempts"),
+            f.min("storeTimestamp").alias("first"),
+            f.max("storeTimestamp").alias("last"),
+        )
+        .orderBy(f.desc("messages"), "consumerGroup"),
+    )
+    total = sum(row[3] for row in by_topic.rows)
+    lucky = sorted(set(groups) - {row[0] for row in by_topic.rows})
+    by_topic.rows += [[group, None, None, 0, None, None, None] for group in lucky]
     return Report(
         facts={"dead letters": total},
         tables=[
-            _table(
-                "By group, topic and tag",
-                letters.groupBy("consumerGroup", "originTopic", "tags")
-                .agg(
-                    f.count(f.lit(1)).alias("messages"),
-                    f.max("reconsumeTimes").alias("attempts"),
-                    f.min("storeTimestamp").alias("first"),
-                    f.max("storeTimestamp").alias("last"),
-                )
-                .orderBy(f.desc("messages"), "consumerGroup"),
-            ),
+            by_topic,
             _table(
                 "By hour",
                 letters.groupBy(f.date_trunc("hour", "storeTimestamp").alias("hour"))
@@ -188,5 +238,5 @@ def _analysis(letters: "DataFrame", top: int) -> Report:
 
 
 def _table(title: str, frame: "DataFrame") -> ReportTable:
-    rows: list[list[Any]] = [list(row) for row in frame.collect()]
+    rows: list[list[Any]] = [list(row) for row in collect_utc(frame)]
     return ReportTable(title=title, columns=list(frame.columns), rows=rows)

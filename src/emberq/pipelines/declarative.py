@@ -1,8 +1,13 @@
 """A project for Spark's declarative pipelines, with a streaming table per topic."""
 
+import itertools
+import keyword
 import re
 from pathlib import Path
 
+import msgspec
+
+from emberq.client.core.outgoing import check_topic
 from emberq.errors import PipelineError
 from emberq.pipelines.connected import require_connect
 from emberq.pipelines.submission import spark_program
@@ -22,27 +27,30 @@ _TOPIC = '''"""The topic {topic}: every run of the pipeline reads what came sinc
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 spark = SparkSession.active()
 
 
-@dp.table(name="{table}")
-def {table}() -> DataFrame:
-    return (
+@dp.table(name={table})
+def messages() -> DataFrame:
+    stored = (
         spark.readStream.format("rocketmq")
-        .option("nameServer", "{name_server}")
-        .option("subscribe", "{topic}")
+        .option("nameServer", {name_server})
+        .option("subscribe", {subscribed})
         .option("startingOffsets", "earliest")
-        .option("bodyAs", "string")
         .load()
     )
+    # Null where a body is not UTF-8; leave this out for bodies as they are.
+    text = f.try_validate_utf8(f.col("body").cast("string"))
+    return stored.withColumns({{"bodySize": f.octet_length("body"), "body": text}})
 '''
 
 _SUMMARY = """-- Messages and bytes of {topic} per hour and tag.
-CREATE MATERIALIZED VIEW {table}_per_hour AS
+CREATE MATERIALIZED VIEW `{summary}` AS
 SELECT date_trunc('hour', storeTimestamp) AS hour, tags, count(*) AS messages,
-       sum(length(body)) AS bytes
-FROM {table}
+       sum(bodySize) AS bytes
+FROM `{table}`
 GROUP BY 1, 2;
 """
 
@@ -75,18 +83,48 @@ def write_project(folder: Path, topics: list[str], name_server: str) -> list[Pat
 
     Raises:
         PipelineError: there is a project already.
+        MessageRefused: a topic's name is none.
     """
     spec = folder / SPEC_FILE
     if spec.exists():
         raise PipelineError(f"{spec} exists; choose another folder")
-    storage = (folder / "storage").absolute()
-    files = {spec: _SPEC.format(name=folder.absolute().name, storage=storage.as_uri())}
     for topic in topics:
-        table = re.sub(r"\W", "_", topic).strip("_").lower() or "topic"
-        facts = {"topic": topic, "table": table, "name_server": name_server}
-        files[folder / "transformations" / f"{table}.py"] = _TOPIC.format(**facts)
-        files[folder / "transformations" / f"{table}_per_hour.sql"] = _SUMMARY.format(**facts)
+        check_topic(topic)
+    name, storage = folder.absolute().name, (folder / "storage").absolute().as_uri()
+    files = {spec: _SPEC.format(name=_quoted(name), storage=_quoted(storage))}
+    place = folder / "transformations"
+    for topic, (table, summary) in table_names(topics).items():
+        files[place / f"{table}.py"] = _TOPIC.format(
+            topic=topic,
+            table=_quoted(table),
+            subscribed=_quoted(topic),
+            name_server=_quoted(name_server),
+        )
+        files[place / f"{summary}.sql"] = _SUMMARY.format(topic=topic, table=table, summary=summary)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return list(files)
+
+
+def table_names(topics: list[str]) -> dict[str, tuple[str, str]]:
+    """Names of table and summary of each topic: words in SQL and Python alike, each given once."""
+    found: dict[str, tuple[str, str]] = {}
+    given: set[str] = set()
+    for topic in dict.fromkeys(topics):
+        word = re.sub(r"\W", "_", topic, flags=re.ASCII).strip("_").lower()
+        if not word.isidentifier() or keyword.iskeyword(word):
+            word = f"topic_{word}".rstrip("_")
+        numbered = (f"{word}_{number}" for number in itertools.count(2))
+        for table in itertools.chain([word], numbered):
+            names = table, f"{table}_per_hour"
+            if given.isdisjoint(names):
+                break
+        found[topic] = names
+        given |= {*names}
+    return found
+
+
+def _quoted(text: str) -> str:
+    """As Python and YAML take it."""
+    return msgspec.json.encode(text).decode()

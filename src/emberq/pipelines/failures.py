@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from emberq.errors import PipelineError
 
 _OURS = "emberq.errors."
+_TRACE = "Traceback (most recent call last):"
+# What Spark adds behind the failure: the state of a query, the calls of the JVM.
+_BEHIND = ("=== Streaming Query ===", "JVM stacktrace:")
 
 
 @contextmanager
@@ -20,10 +23,25 @@ def readable_failures() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> str:
-    """The line that a person would look for: what EmberQ said, else what Spark said first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    for line in lines:
+    """The line that a person would look for: what EmberQ said, else what Python said behind a trace
+    of calls, else what Spark said first."""
+    text = str(error)
+    for line in map(str.strip, text.splitlines()):
         kind, colon, rest = line.partition(": ")
         if colon and kind.startswith(_OURS):
             return rest
-    return lines[0] if lines else type(error).__name__
+    for mark in _BEHIND:
+        text = text.partition(mark)[0]
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    first = lines[0].strip()
+    head = first.removesuffix(_TRACE).strip() if first.endswith(_TRACE) else ""
+    return " ".join(filter(None, (head, _said_by_python(lines)))) or first
+
+
+def _said_by_python(lines: list[str]) -> str:
+    """Behind the last trace, as of failures behind failures that one is what was raised."""
+    traces = [number for number, line in enumerate(lines) if line.endswith(_TRACE)]
+    behind = lines[traces[-1] + 1 :] if traces else []
+    return next((line for line in behind if not line[0].isspace()), "")

@@ -75,7 +75,7 @@ def render(
 
 
 def shown(value: Any) -> str:
-    """A value for people: thousands apart, times without microseconds."""
+    """A value for people: thousands apart, times in UTC without microseconds."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -85,7 +85,9 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
+        # One without a zone is of somebody's own query: which zone it is in, they know.
+        zone = "Z" if value.tzinfo else ""
+        return f"{value.astimezone(UTC) if zone else value:%Y-%m-%d %H:%M:%S}{zone}"
     return str(value)
 
 

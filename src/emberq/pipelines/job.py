@@ -14,8 +14,10 @@ from msgspec import Meta, Struct
 
 from emberq.config_file import nearest
 from emberq.errors import ConfigError
-from emberq.spark.option_table import CONNECTION
+from emberq.pipelines.file_values import option_value
+from emberq.spark.option_table import CONNECTION, SOURCE
 from emberq.spark.option_values import OptionTexts
+from emberq.spark.options import ENDS, STARTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     from emberq.spark.tracking import OffsetTracker
 
 SECTIONS = ("target", "trigger", "options")  # of a YAML file: their members are options
+# Spark's words for triggers, and the options that they are.
+TRIGGERS: Mapping[str, Mapping[str, str]] = {"availableNow": {}, "continuous": {"every": "1ms"}}
+
+# Options of Spark have their names in any case; here they have one each.
+_SPELT = {option.name.lower(): option.name for option in (*CONNECTION, *SOURCE)}
+_OF_CONNECTION = frozenset(option.name for option in CONNECTION)
+_PARTITIONS = "archive.partitionBy"
+_NO_NAMES = ","
 
 Say = Callable[[str], None]
 AJob = TypeVar("AJob", bound="Job")
@@ -58,15 +68,21 @@ class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
 
     def source_options(self, **more: str) -> dict[str, str]:
         """Options of the source: the job's own, then what `source` says."""
+        if _PARTITIONS in more and not more[_PARTITIONS].strip():
+            # To the source an empty text is none, and partitions are as usual then.
+            more[_PARTITIONS] = _NO_NAMES
         options = {name: text for name, text in more.items() if text}
         if self.name_server:
             options["nameServer"] = self.name_server
-        return options | self.source
+        own = {_SPELT.get(name.lower(), name): text for name, text in self.source.items()}
+        for names in (STARTS, ENDS):
+            if any(name in own for name in names):  # they exclude each other
+                options = {name: text for name, text in options.items() if name not in names}
+        return options | own
 
     def sink_options(self, topic: str = "") -> dict[str, str]:
         """Options of the sink: the same brokers, and where messages go that name no topic."""
-        connection = {option.name for option in CONNECTION}
-        options = {n: text for n, text in self.source_options().items() if n in connection}
+        options = {n: text for n, text in self.source_options().items() if n in _OF_CONNECTION}
         return options | ({"topic": topic} if topic else {})
 
     def tracker(self, group: str) -> "OffsetTracker | None":
@@ -99,18 +115,21 @@ class ReportTable(Struct, kw_only=True, rename="camel"):
 
 
 def read_job(kind: type[AJob], options: Mapping[str, Any]) -> AJob:
-    """A job from texts: of a command line or a YAML file. Raises ConfigError."""
+    """A job from texts of a command line, or values of a YAML file. Raises ConfigError."""
     known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name in options:
         if name not in known:
-            raise unknown(f"{kind.name} has no option {name!r}", name, known)
-    missing = [
-        name for name, field in known.items() if field.required and options.get(name) in (None, "")
-    ]
+            raise unknown(f"{kind.name} has no option {name!r}", str(name), known)
+    values = {
+        name: option_value(known[name].type, name, value)
+        for name, value in options.items()
+        if value is not None
+    }
+    missing = [name for name, field in known.items() if field.required and not values.get(name)]
     if missing:
         raise ConfigError(f"{kind.name} needs {', '.join(missing)}")
     try:
-        return msgspec.convert(dict(options), kind, strict=False)
+        return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{kind.name}: {error}") from None
 
@@ -122,13 +141,33 @@ def unknown(text: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def flatten(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a YAML file, out of the sections they stand in."""
+    """Options of a YAML file, out of the sections they stand in. Raises ConfigError."""
     options: dict[str, Any] = {}
     for name, value in sections.items():
-        if name not in SECTIONS:
+        if name == "trigger":
+            options |= _trigger(value)
+        elif name not in SECTIONS:
             options[name] = value
-            continue
-        if not isinstance(value, Mapping):
+        elif isinstance(value, Mapping):
+            options |= value
+        else:
             raise ConfigError(f"{name}: expected options, not {value!r}")
-        options |= value
     return options
+
+
+def _trigger(value: Any) -> dict[str, Any]:
+    """`{every: 30s}`, or one of Spark's words: `availableNow`, `{availableNow: true}`."""
+    if isinstance(value, str) and value in TRIGGERS:
+        value = {value: True}
+    if not isinstance(value, Mapping):
+        expected = f"{{every: 30s}}, {' or '.join(TRIGGERS)}"
+        raise ConfigError(f"trigger: expected {expected}, not {value!r}")
+    options = {name: each for name, each in value.items() if name not in TRIGGERS}
+    words = [name for name in TRIGGERS if name in value]
+    for word in words:
+        if value[word] is not True:
+            raise ConfigError(f"trigger: {word} is true or left out, not {value[word]!r}")
+    given = [*words, *(["every"] if "every" in options else [])]
+    if len(given) > 1:
+        raise ConfigError(f"trigger: {' and '.join(given)} exclude each other")
+    return {**options, **(TRIGGERS[words[0]] if words else {})}

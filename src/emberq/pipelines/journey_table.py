@@ -1,15 +1,16 @@
-"""Journeys that grow while a stream of events runs: a Parquet table in which later rows count.
+"""Journeys that grow while a stream of events runs: a Parquet table whose rows are merged.
 
 A batch of events writes all that is known by then of the messages it speaks of, to a partition of
-its own, `batch=7`. Events are kept beside it for as long as others may follow. A batch that is
-done once more writes the same files again.
+its own, `batch=7`. Events are kept beside it for as long as others may follow; of those that come
+later still, their own rows are put to what was written before. A batch that is done once more
+writes the same files again.
 """
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from emberq.pipelines.journeys import journeys_of
+from emberq.pipelines.journeys import journeys_of, merged, of_topics
+from emberq.pipelines.trace_events import SCHEMA
 from emberq.spark.archive.folder import Folder
 
 if TYPE_CHECKING:
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 _EVENTS = "_events"
 CHECKPOINT = "_checkpoint"
 _BATCH = "batch"
+# What Spark says of no folder, and of one without a table.
+_NOTHING_YET = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
 
 class JourneyTable:
-    def __init__(
-        self, path: str, kept_s: float, wanted: "Callable[[DataFrame], DataFrame]"
-    ) -> None:
-        """Events are put together with others of their message for `kept_s`; `wanted` says which
-        journeys are written."""
+    def __init__(self, path: str, kept_s: float, topics: list[str]) -> None:
+        """Events are put together with others of their message for `kept_s`. Journeys of messages
+        of these topics are written, or all if none is named."""
         self._folder = Folder(path)
         self._kept_s = kept_s
-        self._wanted = wanted
+        self._topics = topics
 
     @property
     def checkpoint(self) -> str:
@@ -42,23 +43,31 @@ class JourneyTable:
         known = self._events(session)
         spoken_of = session.read.parquet(self._events_of(batch)).select("messageId").distinct()
         own = known.join(spoken_of, "messageId", "left_semi").dropDuplicates()
-        journeys = self._wanted(journeys_of(own))
+        # A consumer does not tell the topic: an earlier batch may know it.
+        journeys = of_topics(journeys_of(own), self._topics, has_unknown=True)
         journeys.write.mode("overwrite").parquet(self._address(f"{_BATCH}={batch}"))
         self._forget()
 
     def latest(self, session: "SparkSession") -> "DataFrame":
         """One row per message and group, as of now."""
-        return latest_journeys(session.read.parquet(self._folder.root))
+        schema = journeys_of(session.createDataFrame([], SCHEMA)).schema
+        journeys = latest_journeys(session.read.schema(schema).parquet(self._folder.root))
+        return of_topics(journeys, self._topics, has_unknown=False)
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(
-            name.startswith(f"{_BATCH}=") for name in self._folder.names("", is_recursive=True)
-        )
+    def is_empty(self, session: "SparkSession") -> bool:
+        """Asked of Spark: the folder may be another machine's."""
+        from pyspark.errors import AnalysisException  # noqa: PLC0415 - an extra
+
+        try:
+            return session.read.parquet(self._folder.root).isEmpty()
+        except AnalysisException as error:
+            if error.getCondition() not in _NOTHING_YET:
+                raise
+            return True
 
     def _events(self, session: "SparkSession") -> "DataFrame":
         """All that are kept, without the number of their batch."""
-        return session.read.parquet(self._address(_EVENTS)).drop(_BATCH)
+        return session.read.schema(SCHEMA).parquet(self._address(_EVENTS)).drop(_BATCH)
 
     def _events_of(self, batch: int) -> str:
         return self._address(f"{_EVENTS}/{_BATCH}={batch}")
@@ -75,9 +84,9 @@ class JourneyTable:
 
 
 def latest_journeys(rows: "DataFrame") -> "DataFrame":
-    """Of each message the rows of the last batch that spoke of it."""
-    from pyspark.sql import Window  # noqa: PLC0415 - an extra
+    """One row per message and group of the rows of such a table."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    newest = f.max(_BATCH).over(Window.partitionBy("messageId"))
-    return rows.withColumn("_newest", newest).filter(f"{_BATCH} = _newest").drop("_newest", _BATCH)
+    if "state" not in rows.columns:  # all were written before there were states
+        rows = rows.withColumn("state", f.lit(None).cast("string"))
+    return merged(rows.drop(_BATCH))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
+from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.session import job_session
 
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Lag(Job, kw_only=True):
-    """Show committed offsets and lag of a group, queue by queue."""
+    """Show committed offsets and lag of a group, queue by queue.
+
+    Where it has committed none, its lag is not known. A group without any offset in these topics,
+    as one whose name is misspelt, is a failure: exit code 1.
+    """
 
     name: ClassVar[str] = "lag"
 
@@ -22,6 +27,8 @@ class Lag(Job, kw_only=True):
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         with job_session(self.spark, spark) as session:
             say("asking the brokers")
+            # A wrong address or topic is told here in a line, by a task in a hundred.
+            backlog_of(session, self.source_options(subscribe=self.topics), None)
             rows = (
                 session.read.format("rocketmq")
                 .options(
@@ -33,12 +40,18 @@ class Lag(Job, kw_only=True):
                 .orderBy("topic", "brokerName", "queueId")
                 .collect()
             )
+        known = [row["lag"] for row in rows if row["committedOffset"] is not None]
+        facts = {
+            "group": self.consumer_group,
+            "queues": len(rows),
+            "queues without offsets": len(rows) - len(known),
+            "lag": sum(known) if known else None,
+        }
+        if not known:
+            facts["note"] = "the group has no offsets here: is this its name?"
         return Report(
-            facts={
-                "group": self.consumer_group,
-                "queues": len(rows),
-                "lag": sum(row["lag"] or 0 for row in rows),
-            },
+            facts=facts,
+            is_good=bool(known),
             tables=[
                 ReportTable(
                     title="Queues",

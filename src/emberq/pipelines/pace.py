@@ -2,10 +2,24 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 # Rows are let through in pieces, so many a second: neither one by one nor all at once.
 PIECES_PER_S = 10
+
+
+@runtime_checkable
+class Awaiting(Protocol):
+    """Who is told what a job says, and shows how long the rest takes."""
+
+    def expect(self, seconds: float) -> None:
+        """What begins now takes so long, whatever tasks say."""
+
+
+def expect(say: object, seconds: float) -> None:
+    """Tell who listens how long it takes from now on, if they want to know."""
+    if isinstance(say, Awaiting):
+        say.expect(seconds)
 
 
 def paced(rate: int) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -1,16 +1,19 @@
 """An archive back into topics."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
-from emberq.pipelines.archived import read_archive
+from emberq.errors import ConfigError
+from emberq.pipelines.archived import existing_table, read_archive
+from emberq.pipelines.archived_sizes import archived_sizes
 from emberq.pipelines.job import Job, Report, Say
-from emberq.pipelines.pace import paced
+from emberq.pipelines.kept_properties import kept_properties
+from emberq.pipelines.pace import expect, paced
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock
-from emberq.record.property_names import RESERVED
 from emberq.spark.option_values import parse_time_ms
 
 if TYPE_CHECKING:
@@ -18,13 +21,17 @@ if TYPE_CHECKING:
 
 ROWS_TOGETHER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ORIGIN_PROPERTY = "EMBERQ_REPLAY_OF"
+# Times of the archived message in milliseconds, by the columns that have them.
+TIME_PROPERTIES = {"bornTimestamp": "EMBERQ_BORN_AT", "storeTimestamp": "EMBERQ_STORED_AT"}
 
 
 class Replay(Job, kw_only=True):
     """Send archived messages again, to their topic or another one.
 
     Messages of one queue go to one queue, in their order. Each carries where it comes from in
-    the property `EMBERQ_REPLAY_OF`: topic, broker, queue and offset.
+    the property `EMBERQ_REPLAY_OF`: topic, broker, queue and offset. Brokers stamp what they are
+    sent with the new time; with `originalTimes` the old ones travel along in the properties
+    `EMBERQ_BORN_AT` and `EMBERQ_STORED_AT`, in milliseconds.
     """
 
     name: ClassVar[str] = "replay"
@@ -40,6 +47,9 @@ class Replay(Job, kw_only=True):
     rate: Annotated[
         int, Meta(description="at most so many messages a second, by one task; 0: no limit", ge=0)
     ] = 0
+    original_times: Annotated[
+        bool, Meta(description="each message says when the archived one was born and stored")
+    ] = False
     catalog: Annotated[dict[str, str], Meta(description="Iceberg's catalog, KEY=VALUE")] = (
         msgspec.field(default_factory=dict)
     )
@@ -50,7 +60,12 @@ class Replay(Job, kw_only=True):
             chosen = self._chosen(session)
             count = chosen.count()
             say(f"{count:,} messages to send{self._duration(count)}")
-            self._send(session, as_messages(chosen, has_own_topic=not self.to_topic))
+            messages = as_messages(
+                chosen, has_own_topic=not self.to_topic, has_times=self.original_times
+            )
+            if self.rate:  # its one task does not tell how far it is
+                expect(say, count / self.rate)
+            self._send(session, messages)
         seconds = clock.seconds
         return Report(
             facts={
@@ -64,7 +79,20 @@ class Replay(Job, kw_only=True):
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         with job_session(self.spark, spark) as session:
             count = self._chosen(session).count()
-        return Report(facts={"from": self.path, "to": self.to_topic or "own", "messages": count})
+            table = existing_table(self.format, self.path, self.catalog)
+            sizes = archived_sizes(self.path, table.files(), self._topic_names())
+        facts = {
+            "from": self.path,
+            "to": self.to_topic or "own",
+            "messages": count,
+            "files": sizes.files,
+            "bytes of files": sizes.bytes,
+        }
+        if sizes.body_bytes is not None:
+            facts["bytes of bodies, about"] = round(count * sizes.body_bytes)
+        if self.rate:
+            facts["seconds, at least"] = round(count / self.rate)
+        return Report(facts=facts)
 
     def _send(self, session: "SparkSession", messages: "DataFrame") -> None:
         rows_together = session.conf.get(ROWS_TOGETHER)
@@ -89,9 +117,10 @@ class Replay(Job, kw_only=True):
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
         frame = read_archive(session, self.format, self.path, self.catalog)
+        if self.original_times:
+            _check_times(frame.columns)
         if self.topics:
-            names = [name.strip() for name in self.topics.split(",") if name.strip()]
-            frame = frame.filter(f.col("topic").isin(names))
+            frame = frame.filter(f.col("topic").isin(self._topic_names()))
         if self.since:
             frame = frame.filter(_stored() >= _moment("since", self.since))
         if self.until:
@@ -100,24 +129,31 @@ class Replay(Job, kw_only=True):
             frame = frame.filter(self.where)
         return frame.limit(self.limit) if self.limit else frame
 
+    def _topic_names(self) -> list[str]:
+        return [name.strip() for name in self.topics.split(",") if name.strip()]
 
-def as_messages(frame: "DataFrame", *, has_own_topic: bool) -> "DataFrame":
+
+def _check_times(columns: Collection[str]) -> None:
+    missing = [name for name in TIME_PROPERTIES if name not in columns]
+    if missing:
+        raise ConfigError(f"originalTimes: the archive has no column {' and '.join(missing)}")
+
+
+def as_messages(frame: "DataFrame", *, has_own_topic: bool, has_times: bool = False) -> "DataFrame":
     """Rows of an archive as columns of the sink, one task per queue, in order."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    origin = f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")
     columns: dict[str, Column] = {
         name: f.col(name) for name in ("keys", "tags", "body") if name in frame.columns
     }
-    own = f.map_from_arrays(f.array(f.lit(ORIGIN_PROPERTY)), f.array(origin))
+    said = {ORIGIN_PROPERTY: f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")}
+    if has_times:
+        for column, name in TIME_PROPERTIES.items():
+            said[name] = f.unix_millis(column).cast("string")
+    own = f.map_from_arrays(f.array(*map(f.lit, said)), f.array(*said.values()))
     if "properties" in frame.columns:
-        columns["properties"] = f.map_concat(
-            f.map_filter(
-                f.coalesce(f.col("properties"), f.expr("map()").cast("map<string,string>")),
-                lambda name, _: (name != ORIGIN_PROPERTY) & ~name.isin(*sorted(RESERVED)),
-            ),
-            own,
-        )
+        given = f.coalesce(f.col("properties"), f.expr("map()").cast("map<string,string>"))
+        columns["properties"] = f.map_concat(kept_properties(given, *said), own)
     else:
         columns["properties"] = own
     if has_own_topic:

@@ -1,17 +1,15 @@
 """A Spark session for jobs: the one that is given, or one that ends with the job."""
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emberq.errors import PipelineError
 from emberq.pipelines.failures import readable_failures
 from emberq.pipelines.job import SparkSettings
+from emberq.pipelines.quiet_logs import quiet_conf
 from emberq.spark import register
-from emberq.spark.interpreter import worker_python
+from emberq.spark.local_session import new_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +28,6 @@ CONF: Mapping[str, str] = {
     **CLUSTER_CONF,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "8",
 }
 
@@ -56,21 +53,7 @@ def job_session(
 
 def start_session(settings: SparkSettings) -> "SparkSession":
     """Start Spark with the defaults of jobs under what the settings say."""
-    use_own_interpreters(settings.master)
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+        return new_session(settings.master, {**CONF, **quiet_conf(), **settings.conf})
     except ImportError as error:
         raise PipelineError("Spark is not installed: pip install 'emberq[spark]'") from error
-    builder = SparkSession.builder.appName("emberq").master(settings.master)
-    for key, value in {**CONF, **settings.conf}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def use_own_interpreters(master: str) -> None:
-    """Workers run this Python; Java is the environment's own where set-up provided one."""
-    is_here = master == "local" or master.startswith("local[")
-    os.environ.setdefault("PYSPARK_PYTHON", worker_python() if is_here else sys.executable)
-    java_home = Path(sys.prefix, "java-home")
-    if java_home.exists():
-        os.environ["JAVA_HOME"] = str(java_home)

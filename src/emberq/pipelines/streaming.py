@@ -1,15 +1,14 @@
 """Running a streaming query to its end, and saying how far it is."""
 
+import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from emberq.errors import ConfigError
 from emberq.pipelines.job import Say
-from emberq.spark.archive.folder import Folder, is_local, local_path
 from emberq.spark.option_values import OptionTexts
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from emberq.spark.tracking import OffsetTracker
 
 POLL_S = 1
-_OFFSETS = "offsets"
-_COMMITS = "commits"
 
 
 def trigger_options(every: str) -> dict[str, Any]:
@@ -51,18 +48,49 @@ def run_query(
     say: Say,
     *,
     on_progress: Callable[[Any], None] | None = None,
+    on_batches: Callable[[], None] | None = None,
     tracker: "OffsetTracker | None" = None,
 ) -> None:
-    """Start a query and wait for its end; Ctrl-C stops it."""
+    """Start a query and wait for its end; Ctrl-C stops it. `on_progress` is told of each batch,
+    `on_batches` only that there were new ones, while the query runs."""
     query = writer.start()
-    told = -1
+    told, interrupted = -1, Event()
     try:
-        while not query.awaitTermination(POLL_S):
-            told = _tell(query, told, say, on_progress, tracker)
+        with _interrupts_set(interrupted):
+            while not (query.awaitTermination(POLL_S) or interrupted.is_set()):
+                before, told = told, _tell(query, told, say, on_progress, tracker)
+                if on_batches is not None and told > before:
+                    on_batches()
     except KeyboardInterrupt:
+        interrupted.set()
+    except BaseException:
+        with suppress(Exception):  # the failure that was first counts
+            query.stop()
+        raise
+    if interrupted.is_set():
         say("stopping")
         query.stop()
     _tell(query, told, say, on_progress, tracker)
+
+
+@contextmanager
+def _interrupts_set(interrupted: Event) -> Iterator[None]:
+    """Ctrl-C sets the event instead of raising: an exception can get lost where Python cannot raise
+    it, as in what gRPC calls back. A second one raises."""
+
+    def note(*_: object) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    if current_thread() is not main_thread():  # others get no signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
 def _tell(
@@ -74,7 +102,8 @@ def _tell(
 ) -> int:
     for progress in query.recentProgress:
         batch = progress["batchId"]
-        if batch <= told or not progress["numInputRows"]:
+        # The property: with Connect, the key of the same name has nothing.
+        if batch <= told or not progress.numInputRows:
             continue
         told = batch
         if tracker is not None:
@@ -88,41 +117,18 @@ def _tell(
 
 def progress_line(progress: Any) -> str:
     """One line per batch: how much, how fast."""
-    rows = progress["numInputRows"]
+    rows = progress.numInputRows
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
     rate = rows / seconds if seconds else 0.0
     return f"batch {progress['batchId']}: {rows:,} rows in {seconds:.1f} s, {rate:,.0f} rows/s"
 
 
-def forget_drafts(checkpoint: str) -> None:
-    """Be able to start after a driver that was killed while it planned its very first batch.
-
-    It leaves drafts of files in its checkpoint and no batch, and Spark takes such a checkpoint for
-    another query's. Once a batch is planned, nothing is touched.
-    """
-    folder = Folder(checkpoint)
-    left = [name for part in (_OFFSETS, _COMMITS) for name in folder.names(part)]
-    if all(Path(name).name.startswith(".") for name in left):
-        for name in left:
-            folder.delete(name)
-
-
-def done_offsets(checkpoint: str) -> dict[str, Any] | None:
-    """Where a query will go on: the offsets of its last finished batch, if it can be seen."""
-    if not is_local(checkpoint):
-        return None
-    folder = local_path(checkpoint)
-    finished = _newest(folder / _COMMITS)
-    if finished is None:
-        return None
-    lines = (folder / _OFFSETS / str(finished)).read_text().splitlines()
-    return msgspec.json.decode(lines[-1], type=dict[str, Any])
-
-
-def _newest(folder: Path) -> int | None:
-    if not folder.is_dir():
-        return None
-    return max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=None)
+def rest_text(done: int, total: int, seconds: float) -> str:
+    """What is left, and about how long it takes if all goes on as it went."""
+    left = max(total - done, 0)
+    if not left or not done:
+        return f", {left:,} left" if left else ""
+    return f", {left:,} left, about {left * seconds / done:,.0f} s"
 
 
 class Clock:

@@ -82,7 +82,7 @@ def submit_command(submission: Submission) -> list[str]:
     for key, value in sorted(settings.items()):
         words += ["--conf", f"{key}={value}"]
     words += ["--py-files", str(submission.package), "--files", str(job_file)]
-    entry = Path(__file__).with_name("submitted.py")
+    entry = _PACKAGE / "cli" / "spark_submitted.py"
     place = str(job_file) if submission.is_driver_here else job_file.name
     return [*words, str(entry), place, *submission.overrides]
 

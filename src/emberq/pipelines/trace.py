@@ -7,27 +7,43 @@ from msgspec import Meta
 from emberq.errors import ConfigError
 from emberq.model.system_topics import TRACE_TOPIC
 from emberq.pipelines.backlog import backlog_of
-from emberq.pipelines.charts import Line, bar_chart, line_chart
+from emberq.pipelines.charts import Line, bar_chart, line_chart, time_axis
+from emberq.pipelines.checkpoints import forget_drafts
+from emberq.pipelines.connected import carried, is_connected
 from emberq.pipelines.html_report import Section, write_report
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.journey_table import JourneyTable
-from emberq.pipelines.journeys import journeys_of, without_group
+from emberq.pipelines.journeys import (
+    OPEN,
+    RECALLED,
+    ROLLED_BACK,
+    is_for_consumers,
+    journeys_of,
+    of_topics,
+    withheld_as,
+    without_group,
+)
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import (
     Clock,
-    forget_drafts,
     run_query,
     seconds_of,
     spark_duration,
     trigger_options,
 )
+from emberq.pipelines.times import collect_utc
 from emberq.pipelines.trace_events import SCHEMA, SOURCE_COLUMNS, event_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from collections.abc import Callable, Iterator
+
+    from pyarrow import RecordBatch
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 PERCENTILES = (0.5, 0.95, 0.99)
 _NAMES = ("p50", "p95", "p99")
+# Messages that are stored, but not for consumers.
+_WITHHELD = {OPEN: "in open transactions", ROLLED_BACK: "rolled back", RECALLED: "recalled"}
 
 
 class Trace(Job, kw_only=True):
@@ -36,10 +52,11 @@ class Trace(Job, kw_only=True):
 
     Clients write the trace where it is switched on, a moment after the event. Times are by the
     clocks of producers and consumers. A message is missing in a group until the group has handled
-    it with success.
+    it with success. Half messages of transactions that are open or rolled back, and messages that
+    were recalled, are not for consumers and missing nowhere.
 
     With `every` it runs on: events that come later are put together with those that were there,
-    and of each message the rows of the last batch count.
+    and the rows that batches wrote of a message are read as one.
     """
 
     name: ClassVar[str] = "trace"
@@ -50,10 +67,12 @@ class Trace(Job, kw_only=True):
         Meta(description="groups that should have every message; else those seen in its topic"),
     ] = ""
     message: Annotated[
-        str, Meta(description="show each step of the message with this id or key")
+        str, Meta(description="show each step of the message with this id or key; not with every")
     ] = ""
     since: Annotated[str, Meta(description="trace stored from then on: ISO or ms")] = ""
-    until: Annotated[str, Meta(description="trace stored before then: ISO or ms")] = ""
+    until: Annotated[
+        str, Meta(description="trace stored before then: ISO or ms; not with every")
+    ] = ""
     window: Annotated[str, Meta(description="length of a window in the report's charts")] = "1m"
     top: Annotated[int, Meta(description="how many slow and missing messages are shown", ge=1)] = 20
     report: Annotated[str, Meta(description="write an HTML report to this file")] = ""
@@ -70,13 +89,15 @@ class Trace(Job, kw_only=True):
     trace_topic: Annotated[str, Meta(description="where clients write their trace")] = TRACE_TOPIC
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        self._check()
         with job_session(self.spark, spark) as session:
             return self._follow(session, say) if self.every else self._once(session, say)
 
     def _once(self, session: "SparkSession", say: Say) -> Report:
         clock = Clock()
         events = self._events(session).cache()
-        journeys = self._wanted(journeys_of(events)).cache()
+        topics = _words(self.topics)
+        journeys = of_topics(journeys_of(events), topics, has_unknown=False).cache()
         try:
             say("joining sends with what consumers did")
             report = self._found(events, journeys)
@@ -92,34 +113,47 @@ class Trace(Job, kw_only=True):
         return report
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        self._check()
+        checkpoint = self._checkpoint_path() if self.every else None
         with job_session(self.spark, spark) as session:
-            backlog = backlog_of(session, self.source_options(subscribe=self.trace_topic), None)
+            backlog = backlog_of(session, self._reach(), checkpoint, is_sized=True)
         return Report(facts=backlog.facts(), tables=[backlog.table()])
 
-    def _follow(self, session: "SparkSession", say: Say) -> Report:
-        """Run on; a report shows all journeys there are, and is written anew after each batch."""
+    def _check(self) -> None:
+        """Raises ConfigError for what cannot be done, before anything is."""
+        spark_duration("window", self.window)
+        if not self.every:
+            return
+        trigger_options(self.every)
+        seconds_of("late", self.late)
         if not self.path:
             raise ConfigError("a trace that runs on needs path")
         if self.message or self.until:
             raise ConfigError("message and until are for a trace that does not run on")
-        clock = Clock()
-        table = JourneyTable(self.path, seconds_of("late", self.late), self._wanted)
-        checkpoint = self.checkpoint or table.checkpoint
 
-        def take(events: "DataFrame", batch: int) -> None:
-            table.take(events, batch)
-            if self.report:
-                self._told(table.latest(events.sparkSession), clock)
+    def _follow(self, session: "SparkSession", say: Say) -> Report:
+        """Run on; a report shows all journeys there are, and is written anew after each batch."""
+        clock, table, checkpoint = Clock(), self.table(), self._checkpoint_path()
+        is_elsewhere = is_connected(session)
+        take = carried(takes_of, self) if is_elsewhere else table.take
+        read = carried(reader_of_events) if is_elsewhere else event_batches
 
-        start = {} if self.since else {"startingOffsets": "earliest"}
-        messages = session.readStream.format("rocketmq").options(**self._options(), **start).load()
-        events = messages.mapInArrow(event_batches, SCHEMA)
+        def renew() -> None:
+            if self.report and not table.is_empty(session):
+                self._told(table.latest(session), clock)
+
+        messages = session.readStream.format("rocketmq").options(**self._options()).load()
+        events = messages.mapInArrow(read, SCHEMA)
         writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
-        forget_drafts(checkpoint)
-        run_query(writer.trigger(**trigger_options(self.every)), say)
-        if table.is_empty:
+        forget_drafts(checkpoint, session)
+        run_query(writer.trigger(**trigger_options(self.every)), say, on_batches=renew)
+        if table.is_empty(session):
             return Report(facts={"messages": 0, "seconds": round(clock.seconds, 1)})
         return self._told(table.latest(session), clock)
+
+    def table(self) -> JourneyTable:
+        """Where a trace that runs on writes to."""
+        return JourneyTable(self.path, seconds_of("late", self.late), _words(self.topics))
 
     def _told(self, journeys: "DataFrame", clock: Clock) -> Report:
         """What there is by now, as a report and, if it is wanted, as a page."""
@@ -133,24 +167,25 @@ class Trace(Job, kw_only=True):
             journeys.unpersist()
         return report
 
-    def _options(self) -> dict[str, str]:
+    def _checkpoint_path(self) -> str:
+        return self.checkpoint or self.table().checkpoint
+
+    def _reach(self) -> dict[str, str]:
+        """Which messages: options of the source."""
         return self.source_options(
             subscribe=self.trace_topic,
-            columns=SOURCE_COLUMNS,
+            startingOffsets="earliest" if self.every and not self.since else "",
             startingTimestamp=self.since,
             endingTimestamp=self.until,
         )
+
+    def _options(self) -> dict[str, str]:
+        return {"columns": SOURCE_COLUMNS, **self._reach()}
 
     def _events(self, session: "SparkSession") -> "DataFrame":
         messages = session.read.format("rocketmq").options(**self._options()).load()
         # A client that was unsure has sent its trace twice.
         return messages.mapInArrow(event_batches, SCHEMA).dropDuplicates()
-
-    def _wanted(self, journeys: "DataFrame") -> "DataFrame":
-        from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
-
-        topics = _words(self.topics)
-        return journeys.filter(f.col("topic").isin(topics)) if topics else journeys
 
     def _found(self, events: "DataFrame | None", journeys: "DataFrame") -> Report:
         missing = without_group(journeys, _words(self.groups)).cache()
@@ -171,13 +206,27 @@ class Trace(Job, kw_only=True):
         return write_report(self.report, title, facts, sections, report.tables)
 
 
+def takes_of(job: Trace) -> "Callable[[DataFrame, int], None]":
+    """What is done with batches, for a process that is not the job's own."""
+    return job.table().take
+
+
+def reader_of_events() -> "Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]":
+    """What makes events of messages, for workers that are not the job's own."""
+    return event_batches
+
+
 def _totals(journeys: "DataFrame") -> dict[str, Any]:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
+    def count(condition: "Column") -> "Column":
+        return f.count_distinct(f.when(condition, f.col("messageId")))
+
     row = journeys.agg(
         f.count_distinct("messageId").alias("messages"),
-        f.count_distinct(f.when(f.col("isSent"), f.col("messageId"))).alias("sent"),
-        f.count_distinct(f.when(f.col("isConsumed"), f.col("messageId"))).alias("consumed"),
+        count(is_for_consumers()).alias("sent"),
+        *(count(withheld_as() == state).alias(state) for state in _WITHHELD),
+        count(f.col("isConsumed")).alias("consumed"),
         *(
             f.percentile_approx(column, [0.5, 0.99]).alias(column)
             for column in ("deliveryMs", "endToEndMs")
@@ -187,6 +236,7 @@ def _totals(journeys: "DataFrame") -> dict[str, Any]:
     return {
         "messages": row["messages"],
         "sent": row["sent"],
+        **{name: row[state] for state, name in _WITHHELD.items()},
         "consumed by a group or more": row["consumed"],
         "delivery p50 ms": delivery[0],
         "delivery p99 ms": delivery[1],
@@ -201,12 +251,13 @@ def _sends(journeys: "DataFrame") -> ReportTable:
     columns = ("messageId", "topic", "producerGroup", "isSent", "sendMs")
     rows = (
         journeys.filter("isSent IS NOT NULL")
-        .select(*columns)
+        .select(*columns, withheld_as().alias("withheld"))
         .distinct()
         .groupBy("topic", "producerGroup")
         .agg(
             f.count(f.lit(1)),
             f.sum((~f.col("isSent")).cast("bigint")),
+            *(f.count_if(f.col("withheld") == state) for state in _WITHHELD),
             f.percentile_approx("sendMs", list(PERCENTILES)),
         )
         .orderBy("topic", "producerGroup")
@@ -214,8 +265,11 @@ def _sends(journeys: "DataFrame") -> ReportTable:
     )
     return ReportTable(
         title="Sends",
-        columns=["topic", "producer group", "messages", "failed", *_units("send")],
-        rows=[[*row[:4], *(row[4] or [None] * 3)] for row in rows],
+        columns=[
+            *("topic", "producer group", "messages", "failed"),
+            *(*_WITHHELD.values(), *_units("send")),
+        ],
+        rows=[[*row[:-1], *(row[-1] or [None] * 3)] for row in rows],
     )
 
 
@@ -256,7 +310,7 @@ def _missing(missing: "DataFrame", count: int) -> ReportTable:
     return ReportTable(
         title="Not consumed, the oldest",
         columns=["sent", "topic", "group", "message", "keys"],
-        rows=[list(row) for row in rows.collect()],
+        rows=[list(row) for row in collect_utc(rows)],
     )
 
 
@@ -277,7 +331,7 @@ def _slowest(journeys: "DataFrame", count: int) -> ReportTable:
             *("sent", "topic", "group", "message", "keys"),
             *("send ms", "delivery ms", "handling ms", "end to end ms", "attempts"),
         ],
-        rows=[list(row) for row in rows.collect()],
+        rows=[list(row) for row in collect_utc(rows)],
     )
 
 
@@ -287,34 +341,39 @@ def _steps(events: "DataFrame", id_or_key: str) -> ReportTable:
     is_named = (f.col("messageId") == id_or_key) | f.array_contains(
         f.split(f.coalesce("keys", f.lit("")), " "), id_or_key
     )
-    names = ("kind", "messageId", "group", "clientHost", "storeHost", "costMs", "isSuccess")
+    of_event = ("kind", "messageId", "group", "clientHost", "storeHost")
+    of_end = ("costMs", "isSuccess", "state")
     rows = (
         events.filter(is_named)
-        .select(f.timestamp_millis("atMs").alias("at"), *names)
+        .select(f.timestamp_millis("atMs").alias("at"), *of_event, *of_end)
         .orderBy("messageId", "at", f.desc("kind"))
     )
     return ReportTable(
         title=f"Steps of {id_or_key}",
-        columns=["at", "step", "message", "group", "client", "broker", "cost ms", "success"],
-        rows=[list(row) for row in rows.collect()],
+        columns=[
+            *("at", "step", "message", "group", "client", "broker"),
+            *("cost ms", "success", "state"),
+        ],
+        rows=[list(row) for row in collect_utc(rows)],
     )
 
 
 def _sections(journeys: "DataFrame", window: str) -> list[Section]:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    rows = (
-        journeys.filter("sentAt IS NOT NULL")
+    is_shown = is_for_consumers() | f.col("consumerGroup").isNotNull()
+    rows = collect_utc(
+        journeys.filter(f.col("sentAt").isNotNull() & is_shown)
         .groupBy(f.window("sentAt", window).alias("window"))
         .agg(
             f.count_distinct("messageId").alias("messages"),
             f.percentile_approx("deliveryMs", list(PERCENTILES)).alias("deliveryMs"),
             f.percentile_approx("endToEndMs", list(PERCENTILES)).alias("endToEndMs"),
         )
-        .orderBy("window")
-        .collect()
+        .select(f.col("window.start").alias("start"), "messages", "deliveryMs", "endToEndMs")
+        .orderBy("start")
     )
-    labels = [row["window"]["start"].strftime("%H:%M:%S") for row in rows]
+    axis = time_axis([row["start"] for row in rows])
     groups = journeys.filter("isConsumed").groupBy("consumerGroup").count().orderBy(f.desc("count"))
 
     def lines(column: str) -> list[Line]:
@@ -325,9 +384,9 @@ def _sections(journeys: "DataFrame", window: str) -> list[Section]:
 
     counts = [Line("messages", [float(row["messages"]) for row in rows])]
     return [
-        Section("Messages sent per window", line_chart(labels, counts)),
-        Section("From the send to the consumer", line_chart(labels, lines("deliveryMs"), " ms")),
-        Section("From the send to the end", line_chart(labels, lines("endToEndMs"), " ms")),
+        Section("Messages sent per window", line_chart(axis, counts)),
+        Section("From the send to the consumer", line_chart(axis, lines("deliveryMs"), " ms")),
+        Section("From the send to the end", line_chart(axis, lines("endToEndMs"), " ms")),
         Section(
             "Messages by consumer group",
             bar_chart([(row[0], float(row[1])) for row in groups.collect()]),

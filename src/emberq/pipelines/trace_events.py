@@ -13,7 +13,8 @@ SOURCE_COLUMNS = "bornHost,body"
 SCHEMA = (
     "kind string, messageId string, atMs bigint, `group` string, topic string, tags string, "
     "keys string, storeHost string, clientHost string, bodySize bigint, costMs bigint, "
-    "isSuccess boolean, requestId string, retryTimes bigint, result string, state string"
+    "isSuccess boolean, requestId string, retryTimes bigint, result string, state string, "
+    "messageType string"
 )
 _ARROW = pa.schema(
     [
@@ -25,7 +26,7 @@ _ARROW = pa.schema(
         ("isSuccess", pa.bool_()),
         ("requestId", pa.string()),
         ("retryTimes", pa.int64()),
-        *((name, pa.string()) for name in ("result", "state")),
+        *((name, pa.string()) for name in ("result", "state", "messageType")),
     ]
 )
 

@@ -1,6 +1,7 @@
 """Topics through SQL or a function into a topic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -9,13 +10,25 @@ import msgspec
 from msgspec import Meta
 
 from emberq.errors import ConfigError, PipelineError
-from emberq.pipelines.backlog import backlog_of
+from emberq.pipelines.backlog import Backlog, backlog_of
+from emberq.pipelines.checkpoints import forget_drafts
 from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.session import job_session
-from emberq.pipelines.streaming import Clock, forget_drafts, run_query, trigger_options
+from emberq.pipelines.streaming import (
+    Clock,
+    progress_line,
+    rest_text,
+    run_query,
+    trigger_options,
+)
+from emberq.spark.columns import MAP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+BODY_BYTES = "bodyBytes"
+_NO_BODY = "has no body"
 
 Function = Callable[["SparkSession", dict[str, "DataFrame"]], "DataFrame"]
 
@@ -23,9 +36,10 @@ Function = Callable[["SparkSession", dict[str, "DataFrame"]], "DataFrame"]
 class Transform(Job, kw_only=True):
     """Transform messages of topics by SQL, or by a function, into messages of a topic.
 
-    In SQL every topic is a table of its name, with the columns of the source and `body` as text.
-    What the query selects are the columns of the sink: `body`, and where wanted `topic`, `keys`,
-    `tags`, `properties`, `shardingKey` and others.
+    In SQL every topic is a table of its name, with the columns of the source. `body` is text, null
+    where it is not UTF-8; `bodyBytes` has it as it is. What the query selects are the columns of
+    the sink: `body`, and where wanted `topic`, `keys`, `tags`, `properties`, `shardingKey` and
+    others. Properties that clients and brokers give a meaning are not passed on.
     """
 
     name: ClassVar[str] = "transform"
@@ -53,15 +67,17 @@ class Transform(Job, kw_only=True):
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         clock = Clock()
-        rows = 0
+        rows = total = 0
 
         def count(progress: Any) -> None:
             nonlocal rows
-            rows += progress["numInputRows"]
-            say(f"batch {progress['batchId']}: {progress['numInputRows']:,} messages read")
+            rows += progress.numInputRows
+            rest = "" if self.every else rest_text(rows, total, clock.seconds)
+            say(f"{progress_line(progress)}{rest}")
 
-        with job_session(self.spark, spark) as session:
+        with _body_explained(), job_session(self.spark, spark) as session:
             result = self._result(session)
+            total = self._backlog(session).rows
             if not result.isStreaming:
                 raise PipelineError("the result does not come from the topics")
             writer = (
@@ -71,7 +87,7 @@ class Transform(Job, kw_only=True):
                 .trigger(**trigger_options(self.every))
             )
             tracker = self.tracker(self.consumer_group)
-            forget_drafts(self.checkpoint)
+            forget_drafts(self.checkpoint, session)
             run_query(writer, say, on_progress=count, tracker=tracker)
         return Report(
             facts={
@@ -84,46 +100,82 @@ class Transform(Job, kw_only=True):
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         with job_session(self.spark, spark) as session:
             columns = ", ".join(self._result(session).columns)
-            source = self.source_options(subscribe=self.topics)
-            backlog = backlog_of(session, source, self.checkpoint)
+            backlog = self._backlog(session, is_sized=True)
         return Report(
             facts={"to": self.to_topic, "columns": columns, **backlog.facts()},
             tables=[backlog.table()],
         )
+
+    def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
+        source = self.source_options(
+            subscribe=self.topics,
+            startingOffsets=self.starting_offsets,
+            consumerGroup=self.consumer_group,
+        )
+        return backlog_of(session, source, self.checkpoint, is_sized=is_sized)
 
     def _result(self, session: "SparkSession") -> "DataFrame":
         frames = {topic: self._frame(session, topic) for topic in self._topic_names()}
         if bool(self.sql) == bool(self.function):
             raise ConfigError("transform needs sql or function, one of them")
         if self.function:
-            return load_function(self.function)(session, frames)
+            return sendable(load_function(self.function)(session, frames))
         for topic, frame in frames.items():
             frame.createOrReplaceTempView(f"`{topic}`")
-        return session.sql(self._query())
+        return sendable(session.sql(self._query()))
 
     def _topic_names(self) -> list[str]:
         return [name.strip() for name in self.topics.split(",") if name.strip()]
 
     def _frame(self, session: "SparkSession", topic: str) -> "DataFrame":
-        return (
-            session.readStream.format("rocketmq")
-            .options(
-                **{
-                    "bodyAs": "string",
-                    **self.source_options(
-                        subscribe=topic,
-                        startingOffsets=self.starting_offsets,
-                        consumerGroup=self.consumer_group,
-                        commitOffsets="listener",
-                    ),
-                }
-            )
-            .load()
+        options = self.source_options(
+            subscribe=topic,
+            startingOffsets=self.starting_offsets,
+            consumerGroup=self.consumer_group,
+            commitOffsets="listener",
         )
+        is_text = options.get("bodyAs", "string").lower() == "string"
+        if is_text:
+            options["bodyAs"] = "binary"
+        frame = session.readStream.format("rocketmq").options(**options).load()
+        return with_both_bodies(frame, is_text=is_text)
 
     def _query(self) -> str:
         text = Path(self.sql).read_text(encoding="utf-8") if self.sql.endswith(".sql") else self.sql
         return text.strip().rstrip(";")
+
+
+def with_both_bodies(frame: "DataFrame", *, is_text: bool = True) -> "DataFrame":
+    """`bodyBytes` as it is, and `body` as text, null where it is not UTF-8."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+
+    if "body" not in frame.columns:
+        return frame
+    text = f.try_validate_utf8(f.col("body").cast("string")) if is_text else f.col("body")
+    return frame.withColumns({"body": text, BODY_BYTES: f.col("body")})
+
+
+def sendable(result: "DataFrame") -> "DataFrame":
+    """What a query made, without properties that no client takes."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    if ("properties", MAP) not in result.dtypes:
+        return result  # none, or none that the sink takes: it says so
+    return result.withColumn("properties", kept_properties(f.col("properties")))
+
+
+@contextmanager
+def _body_explained() -> Iterator[None]:
+    """What a row without a body is about, where the sink says nothing but that."""
+    try:
+        yield
+    except PipelineError as error:
+        if not str(error).endswith(_NO_BODY):
+            raise
+        raise PipelineError(
+            f"{error}: as text a body is null where it is not UTF-8; select {BODY_BYTES} AS body, "
+            "or leave such rows out with WHERE body IS NOT NULL"
+        ) from error
 
 
 def load_function(name: str) -> Function:

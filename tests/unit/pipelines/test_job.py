@@ -7,7 +7,12 @@ import pytest
 from emberq.errors import ConfigError
 from emberq.pipelines.archive import Archive
 from emberq.pipelines.catalogue import JOBS, job_class, read_job_file
+from emberq.pipelines.job import read_job
+from emberq.pipelines.replay import Replay
+from emberq.pipelines.stats import Stats
 from emberq.pipelines.titles import TITLES
+from emberq.pipelines.transform import Transform
+from emberq.spark.options import parse_source
 
 ARCHIVE = """
 job: archive
@@ -17,6 +22,16 @@ target: {format: delta, path: "file:///lake/orders", partitionBy: "topic,date", 
 trigger: {every: 30s}
 checkpoint: "file:///lake/_ck/orders"
 spark: {master: "local[2]", conf: {spark.executor.memory: 1g}}
+"""
+
+# As the guide has it.
+GUIDE = """
+job: archive
+source: {nameServer: "127.0.0.1:9876", subscribe: "orders,refunds", consumerGroup: lake}
+target: {format: delta, path: "file:///lake/orders", partitionBy: [topic, date], fileSize: 256m}
+trigger: {every: 30s}            # or availableNow, or continuous
+checkpoint: "file:///lake/_ck/orders"
+spark: {master: "local[*]", conf: {}}
 """
 
 
@@ -37,6 +52,82 @@ def test_a_file_means_what_the_class_means(tmp_path: Path) -> None:
     assert job.spark.conf == {"spark.executor.memory": "1g"}
 
 
+def test_lists_stand_for_names_with_commas(tmp_path: Path) -> None:
+    job = read(tmp_path, GUIDE)
+
+    assert isinstance(job, Archive)
+    assert (job.topics, job.partition_by) == ("orders,refunds", "topic,date")
+    assert (job.every, job.file_size, job.consumer_group) == ("30s", "256m", "lake")
+    assert (job.spark.master, job.spark.conf) == ("local[*]", {})
+
+
+def test_values_of_yaml_are_texts_of_options(tmp_path: Path) -> None:
+    job = read(
+        tmp_path,
+        """
+        job: transform
+        source: {nameServer: ["a:1", "b:2"], subscribe: [orders, refunds], tags: [new, paid],
+                 batchRows: 500, tls: true, startingTimestamp: 2026-11-17T12:00:00+02:00}
+        sql:  # nothing, as it is a function
+        options: {function: "shop:paid", toTopic: 4711}
+        sink: {ids: false, send.timeoutMs: 3000}
+        checkpoint: state
+        startingOffsets: {orders: {broker-a: {"0": 12}}}
+        spark: {conf: {spark.executor.cores: 2, spark.ui.enabled: true, spark.jars: [a, b]}}
+        """,
+    )
+
+    assert isinstance(job, Transform)
+    assert (job.name_server, job.topics, job.to_topic) == ("a:1;b:2", "orders,refunds", "4711")
+    assert job.source == {
+        "tags": "new || paid",
+        "batchRows": "500",
+        "tls": "true",
+        "startingTimestamp": "2026-11-17T12:00:00+02:00",
+    }
+    assert (job.sql, job.sink) == ("", {"ids": "false", "send.timeoutMs": "3000"})
+    assert job.starting_offsets == '{"orders":{"broker-a":{"0":12}}}'
+    assert job.spark.conf == {
+        "spark.executor.cores": "2",
+        "spark.ui.enabled": "true",
+        "spark.jars": "a,b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("2026-11-17T00:00:00", "2026-11-17T00:00:00+00:00"),
+        ("2026-11-17T00:00:00+01:00", "2026-11-17T00:00:00+01:00"),
+        ("2026-11-17", "2026-11-17"),
+        ("1763337600000", "1763337600000"),
+        ("'2026-11-17T00:00'", "2026-11-17T00:00"),
+    ],
+)
+def test_times_need_no_quotes_and_are_in_utc(tmp_path: Path, written: str, read_as: str) -> None:
+    job = read(tmp_path, f"job: stats\ntopics: orders\nsince: {written}\n")
+
+    assert isinstance(job, Stats)
+    assert job.since == read_as
+
+
+@pytest.mark.parametrize(
+    ("trigger", "every"),
+    [
+        ("{every: 30s}", "30s"),
+        ("availableNow", ""),
+        ("{availableNow: true}", ""),
+        ("continuous", "1ms"),
+        ("{continuous: true}", "1ms"),
+    ],
+)
+def test_triggers_have_the_names_of_spark(tmp_path: Path, trigger: str, every: str) -> None:
+    job = read(tmp_path, f"job: archive\ntopics: a\npath: b\ntrigger: {trigger}\n")
+
+    assert isinstance(job, Archive)
+    assert job.every == every
+
+
 def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     job = read(tmp_path, ARCHIVE, topics="payments", path="elsewhere")
 
@@ -51,6 +142,20 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ("job: archive\ntopics: a\npaht: b", "archive has no option 'paht': did you mean path"),
         ("job: archive\ntopics: a", "archive needs path"),
         ("job: archive\ntarget: b", "target: expected options, not 'b'"),
+        ("job: archive\ntopics: {a: b}\npath: b", "topics: expected text, not {'a': 'b'}"),
+        ("job: archive\ntopics: [[a]]\npath: b", r"topics: expected text, not \['a'\]"),
+        ("job: archive\ntopics: [on, a]\npath: b", "topics: YAML reads it as true; put it in"),
+        ("job: archive\ntopics: []\npath: b", "archive needs topics"),
+        ("job: archive\nsource: orders", "source: expected options, not 'orders'"),
+        ("job: archive\nsource: {on: a}", "source: True is no name of an option"),
+        ("job: archive\n7: a", "archive has no option 7"),
+        ("job: lag\nspark: {conf: {a: {b: c}}}", "spark.conf.a: expected text, not {'b': 'c'}"),
+        ("job: archive\ntrigger: 30s", "trigger: expected {every: 30s}, availableNow or cont"),
+        ("job: archive\ntrigger: {continuous: 1s}", "trigger: continuous is true or left out"),
+        (
+            "job: archive\ntrigger: {every: 1s, availableNow: true}",
+            "trigger: availableNow and every exclude each other",
+        ),
         ("- job", "expected `job: NAME`"),
         ("job: [", "is no YAML"),
     ],
@@ -68,3 +173,45 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_every_job_has_a_title_and_the_name_it_is_found_by() -> None:
     assert list(TITLES) == list(JOBS)
     assert {name: job_class(name).name for name in JOBS} == {name: name for name in JOBS}
+
+
+def test_options_of_the_source_are_found_in_any_case(tmp_path: Path) -> None:
+    source = "{NAMESERVER: 'h:1', Subscribe: orders, consumergroup: lake, StartingOffsets: latest}"
+    job = read(tmp_path, f"job: archive\npath: lake\nsource: {source}\n")
+
+    assert isinstance(job, Archive)
+    assert (job.name_server, job.topics, job.consumer_group) == ("h:1", "orders", "lake")
+    assert job.source_options()["startingOffsets"] == "latest"
+
+
+@pytest.mark.parametrize("spelt", ["nameServer", "nameserver", "NAMESERVER"])
+def test_a_sink_has_the_brokers_of_the_source_however_they_are_spelt(spelt: str) -> None:
+    job = Replay(path="lake", name_server="other:1", source={spelt: "h:1", "AccessKey": "me"})
+
+    assert job.sink_options("t") == {"nameServer": "h:1", "accessKey": "me", "topic": "t"}
+
+
+@pytest.mark.parametrize("partition_by", ["", " ", "[]"])
+def test_an_archive_without_partitions_has_none_in_its_tasks_either(
+    tmp_path: Path, partition_by: str
+) -> None:
+    text = partition_by if partition_by == "[]" else f"'{partition_by}'"
+    job = read(tmp_path, f"job: archive\ntopics: a\npath: lake\npartitionBy: {text}\n")
+
+    assert isinstance(job, Archive)
+    layout = parse_source(job.stream_options("w", keeps_partition_columns=False)).archive
+    assert layout is not None
+    assert layout.partition_by == ()
+
+
+def test_texts_of_a_command_line_stay_what_they_are() -> None:
+    given = {
+        "path": "lake",
+        "where": "tags IN ('a', 'b')",
+        "limit": "10",
+        "source": {"tls": "true"},
+    }
+
+    job = read_job(Replay, given)
+
+    assert (job.where, job.limit, job.source) == ("tags IN ('a', 'b')", 10, {"tls": "true"})

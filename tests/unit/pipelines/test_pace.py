@@ -7,7 +7,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from emberq.pipelines import pace
-from emberq.pipelines.pace import paced
+from emberq.pipelines.pace import expect, paced
 
 
 class Clock:
@@ -39,3 +39,11 @@ def test_rows_come_in_order_and_no_faster_than_the_rate(monkeypatch: pytest.Monk
     assert rows == list(range(140))
     assert all(count <= 20 * passed_s + 2.001 for passed_s, count in seen)
     assert seen[-1][0] == pytest.approx(6.9)
+
+
+def test_who_does_not_listen_is_told_nothing_of_expected_times() -> None:
+    said: list[str] = []
+
+    expect(said.append, 60)
+
+    assert said == []

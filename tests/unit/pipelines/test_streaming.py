@@ -1,45 +1,53 @@
-"""Checkpoints that a killed driver left."""
+"""What a query says of itself."""
 
-from pathlib import Path
+import signal
 
 import pytest
 
-from emberq.pipelines.streaming import forget_drafts
-
-DRAFT = ".0.4b1f.tmp"
+from emberq.pipelines.streaming import rest_text, run_query
 
 
-def checkpoint(folder: Path, *names: str) -> Path:
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("v1")
-    return folder
+@pytest.mark.parametrize(
+    ("done", "total", "seen"),
+    [
+        (0, 400, ", 400 left"),
+        (100_000, 400_000, ", 300,000 left, about 6 s"),
+        (400, 400, ""),
+        (500, 400, ""),
+    ],
+)
+def test_what_is_left_takes_as_long_as_what_was_done(done: int, total: int, seen: str) -> None:
+    assert rest_text(done, total, 2.0) == seen
 
 
-def files(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+class EndlessQuery:
+    """A stream that goes on until it is stopped; it is interrupted after a while."""
+
+    def __init__(self, interrupted_at: int) -> None:
+        self.recentProgress: list[object] = []
+        self.polls = 0
+        self.is_stopped = False
+        self._interrupted_at = interrupted_at
+
+    def start(self) -> "EndlessQuery":
+        return self
+
+    def awaitTermination(self, seconds: float) -> bool:
+        self.polls += 1
+        assert self.polls < 100
+        if self.polls == self._interrupted_at:
+            signal.raise_signal(signal.SIGINT)
+        return self.is_stopped
+
+    def stop(self) -> None:
+        self.is_stopped = True
 
 
-def test_drafts_of_the_first_batch_are_removed(tmp_path: Path) -> None:
-    checkpoint(tmp_path, f"offsets/{DRAFT}", f"offsets/.{DRAFT}.crc", "metadata")
+def test_an_interrupt_ends_a_stream_and_leaves_the_handler_that_was_there() -> None:
+    query, before = EndlessQuery(interrupted_at=3), signal.getsignal(signal.SIGINT)
+    said: list[str] = []
 
-    forget_drafts(str(tmp_path))
+    run_query(query, said.append)  # type: ignore[arg-type] # stands for a writer and its query
 
-    assert files(tmp_path) == {"metadata"}
-
-
-@pytest.mark.parametrize("planned", ["offsets/0", "offsets/12", "commits/0"])
-def test_a_checkpoint_with_a_batch_stays_as_it_is(tmp_path: Path, planned: str) -> None:
-    names = (planned, f"offsets/{DRAFT}", "state/0/0/1.delta")
-    checkpoint(tmp_path, *names)
-
-    forget_drafts(str(tmp_path))
-
-    assert files(tmp_path) == set(names)
-
-
-def test_a_new_query_has_no_checkpoint(tmp_path: Path) -> None:
-    forget_drafts(str(tmp_path / "new"))
-
-    assert not (tmp_path / "new").exists()
+    assert (query.polls, query.is_stopped, said) == (3, True, ["stopping"])
+    assert signal.getsignal(signal.SIGINT) is before

@@ -6,11 +6,11 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from emberq.client.core.trace_records import Sent
+from emberq.client.core.trace_records import HALF, NORMAL, Sent
 from emberq.pipelines.trace_events import event_batches, event_rows
 
 
-def sent(ids: str) -> bytes:
+def sent(ids: str, message_type: int = NORMAL) -> bytes:
     return (
         Sent(
             at_ms=1_700_000_000_000,
@@ -23,7 +23,7 @@ def sent(ids: str) -> bytes:
             broker_address="127.0.0.1:10911",
             body_size=7,
             cost_ms=3,
-            message_type=0,
+            message_type=message_type,
             offset_message_id="offset-id",
         )
         .text()
@@ -39,6 +39,13 @@ def test_a_batch_of_messages_makes_a_row_for_each() -> None:
     assert (first["kind"], first["topic"], first["group"]) == ("published", "orders", "writers")
     assert (first["keys"], first["costMs"], first["tags"]) == ("k1 k2", 3, None)
     assert first["clientHost"] == "10.0.0.7"
+
+
+def test_rows_tell_what_kind_of_message_was_sent() -> None:
+    (half,) = event_rows(sent("id-1", HALF), None)
+    (plain,) = event_rows(sent("id-1"), None)
+
+    assert (half["messageType"], plain["messageType"]) == ("half", "normal")
 
 
 def test_what_is_no_trace_makes_no_row() -> None:

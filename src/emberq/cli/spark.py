@@ -13,9 +13,10 @@ import click
 import msgspec
 
 from emberq.cli.output import Column, echo_facts, echo_json, echo_table, echo_title
+from emberq.cli.task_bar import TaskBar
 from emberq.errors import ConfigError, EmberqError
 from emberq.pipelines.catalogue import JOBS, job_class, read_job_file
-from emberq.pipelines.job import Job, Report, read_job
+from emberq.pipelines.job import Job, Report, SparkSettings, read_job
 from emberq.pipelines.titles import TITLES
 
 if TYPE_CHECKING:
@@ -133,18 +134,18 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
 
 def execute(job: Job, *, is_dry: bool, is_json: bool) -> None:
     """Run a job, or plan it, and print its report; exit code 1 where the report is bad."""
-    say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
-    report = job.plan() if is_dry else job.run(say=say)
+    with TaskBar() as bar:
+        report = job.plan() if is_dry else job.run(say=bar)
     if is_json:
         echo_json(report)
     else:
-        echo_report(report)
+        echo_report(report, rest="; --json has all")
     if not report.is_good:
         sys.exit(1)
 
 
-def echo_report(report: Report) -> None:
-    """Facts, then tables, for people."""
+def echo_report(report: Report, rest: str = "") -> None:
+    """Tables, then facts, for people; `rest` says where rows are that are not shown."""
     from emberq.pipelines.html_report import shown  # noqa: PLC0415 - only here
 
     for table in report.tables:
@@ -155,7 +156,7 @@ def echo_report(report: Report) -> None:
         rows = [[shown(value) for value in row] for row in table.rows[:ROWS_SHOWN_MAX]]
         echo_table(columns, rows)
         if len(table.rows) > ROWS_SHOWN_MAX:
-            click.echo(f"and {len(table.rows) - ROWS_SHOWN_MAX:,} more; --json has all")
+            click.echo(f"and {len(table.rows) - ROWS_SHOWN_MAX:,} more{rest}")
     click.echo()
     echo_facts((name, shown(value)) for name, value in report.facts.items())
 
@@ -187,7 +188,10 @@ def run_file(file: Path, overrides: tuple[str, ...], *, is_dry: bool, is_json: b
 @click.option("--name-server", help="name servers; else NAMESRV_ADDR")
 @click.option("--source", multiple=True, metavar="KEY=VALUE", help="options of the source")
 @click.option("--rows", "rows_max", default=50, show_default=True, help="rows shown per query")
-@click.option("--master", default="local[*]", show_default=True, metavar="MASTER")
+@click.option(
+    "--master", default="local[*]", show_default=True, metavar="MASTER", help="where Spark runs"
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="configuration of Spark")
 def sql_shell(
     query: str | None,
     topics: str,
@@ -195,6 +199,7 @@ def sql_shell(
     source: tuple[str, ...],
     rows_max: int,
     master: str,
+    conf: tuple[str, ...],
 ) -> None:
     """Query topics in SQL: one QUERY, or a shell without one."""
     try:
@@ -204,7 +209,8 @@ def sql_shell(
 
     options = _pairs(source) | ({"nameServer": name_server} if name_server else {})
     names = [name.strip() for name in topics.split(",") if name.strip()]
-    run_shell(query, names, options, rows_max=rows_max, master=master)
+    settings = SparkSettings(master=master, conf=_pairs(conf))
+    run_shell(query, names, options, rows_max=rows_max, settings=settings)
 
 
 @spark.command("submit")
@@ -243,8 +249,8 @@ def submit(
 ) -> None:
     """Run the job of a YAML file on a cluster, the package shipped along."""
     try:
-        from emberq.pipelines.session import use_own_interpreters  # noqa: PLC0415 - an extra
         from emberq.pipelines.submission import PACKAGE_NAME, Submission  # noqa: PLC0415
+        from emberq.spark.local_session import use_own_interpreters  # noqa: PLC0415 - an extra
 
         job = read_job_file(file, _pairs(overrides))  # a mistake is told before anything starts
     except ImportError as error:
@@ -350,7 +356,7 @@ def run_project(
     """Bring the tables of a project up to date, with Spark's own `spark-pipelines`."""
     try:
         from emberq.pipelines.declarative import run_command  # noqa: PLC0415 - an extra
-        from emberq.pipelines.session import use_own_interpreters  # noqa: PLC0415 - an extra
+        from emberq.spark.local_session import use_own_interpreters  # noqa: PLC0415 - an extra
 
         command = run_command(folder, remote, _pairs(conf), is_dry=is_dry, is_full=is_full)
     except ImportError as error:

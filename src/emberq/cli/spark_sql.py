@@ -16,10 +16,15 @@ _END = ("exit", "quit", "\\q")
 
 
 def run_shell(
-    query: str | None, topics: list[str], source: Mapping[str, str], *, rows_max: int, master: str
+    query: str | None,
+    topics: list[str],
+    source: Mapping[str, str],
+    *,
+    rows_max: int,
+    settings: SparkSettings,
 ) -> None:
     """Answer one query, or queries until the end of the input."""
-    with job_session(SparkSettings(master=master)) as session:
+    with job_session(settings) as session:
         columns = register_topics(session, topics, source)
         if query is not None:
             _answer(session, query, rows_max)

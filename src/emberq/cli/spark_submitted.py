@@ -1,0 +1,39 @@
+"""What spark-submit runs: the job of a file, in the session that the cluster gives."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from emberq.cli.spark import echo_report
+from emberq.errors import EmberqError
+from emberq.pipelines.catalogue import read_job_file
+from emberq.pipelines.job import Job, Report
+
+
+def main(arguments: list[str]) -> int:
+    """The file of the job, then KEY=VALUE that win over it; the exit code, as of a local job."""
+    file, *words = arguments
+    try:
+        job = read_job_file(Path(file), dict(word.split("=", 1) for word in words))
+        report = run_in_session(job, f"emberq {Path(file).stem}")
+    except EmberqError as error:
+        click.echo(f"emberq: {error}", err=True)
+        return 1
+    echo_report(report)
+    return 0 if report.is_good else 1
+
+
+def run_in_session(job: Job, name: str) -> Report:
+    """Raises EmberqError."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    session = SparkSession.builder.appName(name).getOrCreate()
+    try:
+        return job.run(session, say=lambda text: click.echo(text, err=True))
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -3,11 +3,16 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from emberq import Message, MessageQueue, Producer
+from emberq.errors import TopicNotFound
+from emberq.protocol.headers.nameserver import DeleteTopicInNameServer
+from emberq.protocol.headers.topics import DeleteTopicInBroker
+from emberq.spark.links import Link
+from emberq.spark.options import ConnectionOptions
 from emberq.testing.local_broker import LocalBroker, run_broker
 from emberq.testing.local_nameserver import run_name_server
 
@@ -60,3 +65,21 @@ class Topics:
     def send(self, topic: str, bodies: Sequence[bytes], queue: int = 0, **fields: Any) -> None:
         messages = [Message(topic, body, **fields) for body in bodies]
         self.producer.send_batch(messages, queue=self.queue(topic, queue))
+
+    def delete(self, topic: str) -> None:
+        """From the broker and the name server, until nobody knows it."""
+        name_server = self.cluster.name_server
+        with closing(Link(ConnectionOptions(name_server=name_server))) as link:
+            client = link.client
+
+            async def is_gone() -> bool:
+                in_broker = client.request(DeleteTopicInBroker(topic=topic))
+                await client.call(self.cluster.broker.address, in_broker)
+                await client.call(name_server, client.request(DeleteTopicInNameServer(topic=topic)))
+                try:
+                    await client.routes.refresh(topic)
+                except TopicNotFound:
+                    return True
+                return False
+
+            until(lambda: link.run(is_gone, 5))

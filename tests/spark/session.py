@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from emberq.spark.interpreter import worker_python
+from emberq.spark.local_session import process_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def running_session(folder: Path) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("emberq-tests")
-    for key, value in SETTINGS.items():
+    for key, value in process_conf("local[2]", SETTINGS).items():
         builder = builder.config(key, value)
     builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
     session = builder.config("spark.local.dir", str(folder / "local")).getOrCreate()

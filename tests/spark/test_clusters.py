@@ -3,31 +3,26 @@
 import json
 import os
 import re
-import socket
+import signal
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import venv
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from emberq import Message, Producer
 from emberq.pipelines.archived import existing_table
 from emberq.pipelines.submission import spark_program
 from tests.interop.harness.ports import free_port
 from tests.spark.cluster import Topics, until
+from tests.spark.servers import SMALL, START_TIMEOUT_S, connect_server, listens, running
 from tests.spark.session import environment
 
 SUBMIT_TIMEOUT_S = 280
-START_TIMEOUT_S = 200
-SMALL = (
-    *("spark.ui.enabled=false", "spark.executor.memory=600m", "spark.driver.memory=600m"),
-    *("spark.sql.shuffle.partitions=2", "spark.log.level=ERROR"),
-    "spark.sql.streaming.noDataMicroBatches.enabled=false",
-)
 ARCHIVE, TRANSFORM = "archive.yaml", "large-orders.yaml"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "spark"
 
@@ -108,25 +103,7 @@ def check_transform(
     assert done.returncode == 0, done.stdout + done.stderr
     heads = sum(topics.producer.max_offset(topics.queue(target, number)) for number in range(2))
     assert heads == 4
-
-
-@contextmanager
-def running(log: Path, *command: str, **environ: str) -> Iterator[None]:
-    """A server of Spark's; its output is in the log."""
-    variables = {**os.environ, **environment(), **environ}
-    with (
-        log.open("w") as output,
-        subprocess.Popen(command, env=variables, stdout=output, stderr=output) as process,
-    ):
-        try:
-            yield
-        finally:
-            process.kill()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    assert re.search(r"messages read:? +20\b", done.stdout + done.stderr)
 
 
 @pytest.fixture
@@ -148,15 +125,8 @@ def standalone(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def connect(tmp_path_factory: pytest.TempPathFactory, bare_python: Path) -> Iterator[str]:
     """A server of Spark Connect whose Python knows nothing of EmberQ."""
-    port, folder = free_port(), tmp_path_factory.mktemp("connect")
-    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    settings = (*SMALL, f"spark.connect.grpc.binding.port={port}")
-    words = [word for text in settings for word in ("--conf", text)]
-    command = [spark_program("spark-submit"), "--master", "local[2]", *words, "--class", server]
-    pythons = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(bare_python))
-    with running(folder / "connect.log", *command, "spark-internal", **pythons):
-        until(lambda: listens(port), START_TIMEOUT_S)
-        yield f"sc://127.0.0.1:{port}"
+    with connect_server(tmp_path_factory.mktemp("connect"), str(bare_python)) as address:
+        yield address
 
 
 def test_a_job_runs_on_this_machine_with_the_package_shipped(
@@ -165,10 +135,111 @@ def test_a_job_runs_on_this_machine_with_the_package_shipped(
     check_archive(topics, "local[2]", tmp_path, python=bare_python)
 
 
+def submit_job(text: str, folder: Path, **job: str) -> "subprocess.CompletedProcess[str]":
+    file = folder / "job.yaml"
+    file.write_text(text)
+    return submit(str(file), "local[2]", python=None, **job)
+
+
+def test_a_submitted_job_prints_the_report_of_a_local_one(topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make()
+    topics.send(topic, orders(12), 1)
+    options = f"topics: {topic}\nnameServer: {topics.cluster.name_server}\n"
+
+    done = submit_job(f"job: stats\nwindow: 1d\n{options}", tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    head, row = done.stdout.partition("\nWindows\n")[2].splitlines()[:2]
+    assert head.split()[:4] == ["from", "topic", "messages", "bytes"]
+    assert row.split()[2:4] == [topic, "12"]
+    assert re.search(r"^  messages +12$", done.stdout, re.MULTILINE)
+
+
+def test_a_submitted_job_ends_with_the_exit_code_of_its_report(
+    topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    topics.send(topic, orders(3))
+    lake = str(tmp_path / "lake")
+    job = {"nameServer": topics.cluster.name_server, "topics": topic, "path": lake}
+    archived = submit(ARCHIVE, "local[2]", python=None, **job)
+    assert archived.returncode == 0, archived.stderr
+    for file in (tmp_path / "lake" / "_checkpoint" / "commits").iterdir():
+        file.unlink()  # as of an archive whose position is not known: all is expected
+    topics.send(topic, orders(3))
+
+    done = submit_job("job: verify\n", tmp_path, **job)
+
+    assert done.returncode == 1
+    assert "archive and topics differ" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_submitted_job_that_fails_says_so_in_a_line(topics: Topics, tmp_path: Path) -> None:
+    job = {"nameServer": topics.cluster.name_server, "topics": topics.name("-nowhere")}
+
+    done = submit_job("job: lag\nconsumerGroup: lake\n", tmp_path, **job)
+
+    assert done.returncode == 1
+    said = done.stdout + done.stderr  # Spark makes one of both
+    assert re.search(rf"^emberq: .*{topics.name('-nowhere')}", said, re.MULTILINE), said
+    assert "Traceback" not in said
+
+
 def test_a_stream_runs_in_executors_of_their_own(
     topics: Topics, tmp_path: Path, bare_python: Path
 ) -> None:
     check_transform(topics, "local-cluster[2,1,1024]", tmp_path, python=bare_python)
+
+
+PROGRAM = """
+import sys
+
+from pyspark.sql import SparkSession
+
+import emberq.spark
+
+spark = SparkSession.builder.getOrCreate()
+emberq.spark.register(spark)
+address, topic, folder = sys.argv[1:]
+options = {"nameServer": address, "startingOffsets": "earliest", "bodyAs": "string"}
+orders = spark.readStream.format("rocketmq").options(**options).load(topic)
+writer = orders.select("body").writeStream.format("parquet").option("path", folder + "/rows")
+query = writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True)
+query.start().awaitTermination()
+print("rows:", spark.read.parquet(folder + "/rows").count())
+"""
+
+
+def test_a_program_of_ones_own_takes_the_package_along(
+    topics: Topics, tmp_path: Path, bare_python: Path
+) -> None:
+    """As docs/guides/spark-clusters.md says it."""
+    topic, package = topics.make(), tmp_path / "emberq.zip"
+    topics.send(topic, orders(25))
+    program = tmp_path / "orders.py"
+    program.write_text(PROGRAM)
+    written = submit(ARCHIVE, "yarn", "--package", str(package), "--dry-run")
+    assert written.returncode == 0, written.stderr
+    words = [spark_program("spark-submit"), "--master", "local-cluster[2,1,1024]"]
+    words += [word for text in SMALL for word in ("--conf", text)]
+    pythons = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(bare_python))
+
+    done = subprocess.run(
+        [
+            *words,
+            *("--py-files", str(package), str(program)),
+            *(topics.cluster.name_server, topic, str(tmp_path)),
+        ],
+        env={**os.environ, **environment(), **pythons, "PYTHONPATH": str(package)},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SUBMIT_TIMEOUT_S,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rows: 25" in done.stdout
 
 
 def test_a_query_survives_the_loss_of_an_executor(topics: Topics, tmp_path: Path) -> None:
@@ -210,3 +281,34 @@ def test_jobs_run_on_a_connect_server_that_has_never_heard_of_us(
     check = {ARCHIVE: check_archive, TRANSFORM: check_transform}[example]
 
     check(topics, connect, tmp_path)
+
+
+def test_a_trace_that_runs_on_does_so_on_a_connect_server(
+    topics: Topics, tmp_path: Path, connect: str
+) -> None:
+    topic, address = topics.make(), topics.cluster.name_server
+    table, page = tmp_path / "journeys", tmp_path / "journeys.html"
+    with Producer("tracing", name_server=address, trace=True) as producer:
+        producer.send(Message(topic, b"body", keys="k1"))
+    job = tmp_path / "trace.yaml"
+    job.write_text(f"job: trace\nevery: 1s\ntopics: {topic}\npath: {table}\nreport: {page}\n")
+    words = [sys.executable, "-m", "emberq", "spark", "submit", str(job), "--master", connect]
+    environ = {**os.environ, **environment()}
+
+    with subprocess.Popen(
+        [*words, "--set", f"nameServer={address}"],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            until(lambda: page.exists() or process.poll() is not None, START_TIMEOUT_S)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=SUBMIT_TIMEOUT_S)
+        finally:
+            process.kill()
+
+    assert process.returncode == 0, said
+    assert re.search(r"messages:? +1\b", said), said
+    assert "From the send to the consumer" in page.read_text()

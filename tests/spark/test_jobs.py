@@ -8,7 +8,7 @@ import pytest
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.archive import Archive
-from emberq.pipelines.archived import existing_table, read_archive
+from emberq.pipelines.archived import existing_table, read_archive, read_by_tasks
 from emberq.pipelines.compact import Compact
 from emberq.pipelines.dead_letters import DeadLetters
 from emberq.pipelines.lag import Lag
@@ -55,8 +55,20 @@ def test_an_archive_has_every_message_once_and_goes_on_where_it_was(
     assert sorted(json.loads(bytes(row["body"]))["order"] for row in rows) == list(range(100))
     assert {row["topic"] for row in rows} == {topic}
     checked = verify(topics, topic, tmp_path / "lake", format=kind, bodies=True).run(spark)
+    assert by_tasks(spark, kind, tmp_path / "lake") == numbered_rows(rows)
     assert checked.is_good
     assert checked.facts["archived"] == 100
+
+
+def by_tasks(spark: "SparkSession", kind: str, lake: Path) -> list[tuple[object, ...]]:
+    """As tables in object stores are read."""
+    names = [each.path for each in existing_table(kind, str(lake)).files()]
+    return numbered_rows(read_by_tasks(spark, str(lake), names).collect())
+
+
+def numbered_rows(rows: list[Any]) -> list[tuple[object, ...]]:
+    names = ("topic", "queueId", "queueOffset", "tags", "body", "storeTimestamp", "properties")
+    return sorted((tuple(row[name] for name in names) for row in rows), key=lambda row: row[1:3])
 
 
 def test_a_batch_that_was_committed_before_a_crash_is_not_archived_twice(

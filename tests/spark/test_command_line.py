@@ -1,0 +1,73 @@
+"""Jobs as commands: what they print, and how they end."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.spark.cluster import Topics
+from tests.spark.session import environment
+
+DEADLINE_S = 180
+SMALL = ("--master", "local[1]", "--conf", "spark.driver.memory=512m")
+
+
+def emberq_spark(
+    topics: Topics, folder: Path, *arguments: str
+) -> "subprocess.CompletedProcess[str]":
+    variables = {"NAMESRV_ADDR": topics.cluster.name_server}
+    return subprocess.run(
+        [sys.executable, "-m", "emberq", "spark", *arguments],
+        env={**os.environ, **environment(), **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def test_an_archive_is_reported_as_json_and_a_damaged_one_ends_with_1(
+    topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    topics.send(topic, [b"body %d" % number for number in range(20)], tags="paid")
+    options = ("--topics", topic, "--path", "lake", *SMALL)
+
+    archived = emberq_spark(topics, tmp_path, "archive", *options, "--json")
+
+    assert archived.returncode == 0, archived.stderr
+    assert json.loads(archived.stdout)["facts"]["messages"] == 20
+    (log,) = (tmp_path / "lake" / "_emberq_log").glob("*0.json")
+    log.unlink()  # the table forgets its only batch
+    topics.send(topic, [b"more"])
+    again = emberq_spark(topics, tmp_path, "archive", *options)
+    assert again.returncode == 0, again.stderr
+    checked = emberq_spark(topics, tmp_path, "verify", *options)
+    assert checked.returncode == 1, checked.stderr
+    assert "archive and topics differ" in checked.stdout
+    assert "missing" in checked.stdout
+
+
+def test_topics_are_tables_of_the_shell(topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make()
+    topics.send(topic, [b"1", b"2", b"3"], tags="red")
+    query = f"SELECT tags, count(*) AS messages FROM `{topic}` GROUP BY tags"
+
+    shown = emberq_spark(topics, tmp_path, "sql", "--topics", topic, "--master", "local[1]", query)
+
+    assert shown.returncode == 0, shown.stderr
+    assert [line.split() for line in shown.stdout.splitlines() if "red" in line] == [["red", "3"]]
+
+
+def test_a_mistake_is_one_line(topics: Topics, tmp_path: Path) -> None:
+    options = ("--topics", topics.name(), "--path", "lake", *SMALL)
+
+    wrong = emberq_spark(topics, tmp_path, "archive", *options)
+
+    assert wrong.returncode == 1
+    last = wrong.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"emberq: no name server knows the topic {topics.name()}"), wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    assert wrong.stdout == ""

@@ -24,7 +24,7 @@ from benchmarks.spark.rounds import Figures, Round, Row, Work, judge
 from benchmarks.spark.session import local_session
 from benchmarks.spark.sides import EmberqSide, KafkaSide, Side
 from benchmarks.spark.tree import keep_orphans
-from benchmarks.spark.tree_times import grown_s, tree_times
+from benchmarks.spark.tree_times import grown_s, settled_times, tree_times
 from emberq.spark.decode.vector import HAS_COMPILED
 from emberq.testing.local_broker import run_broker
 from emberq.testing.local_nameserver import run_name_server
@@ -44,8 +44,12 @@ MASTER = "local[2]"
 # Kafka's consumers stay in Spark's cache after a query, each with what it fetched: with 2 GB the
 # collector took most of the time of later rounds.
 DRIVER_MEMORY = "6g"
-SIZES = (200, 1024)
-ROWS, ROUNDS = 800_000, 3
+# Rows by the size of their bodies: so many that what a query costs once, which is measured apart
+# with a topic of few rows, does not hide what a row costs.
+ROWS = {200: 2_400_000, 1024: 1_600_000}
+OTHER_ROWS = 800_000
+FEW_ROWS, FEW_SIZE = 1_000, 200
+ROUNDS = 3
 QUICK_ROWS, QUICK_ROUNDS = 40_000, 1
 STORE = {"brokerIP1": "127.0.0.1", "mappedFileSizeCommitLog": str(256 << 20)}
 _STARTED_AT = time.monotonic()
@@ -53,7 +57,6 @@ _STARTED_AT = time.monotonic()
 
 def main() -> int:
     arguments = _arguments()
-    count = QUICK_ROWS if arguments.quick else arguments.rows
     rounds = QUICK_ROUNDS if arguments.quick else arguments.rounds
     jars = resolved_alone(f"spark-kafka-{CONNECTOR}", CONNECTOR_JARS)
     figures = Figures(
@@ -62,13 +65,19 @@ def main() -> int:
         is_quick=arguments.quick,
         partitions=servers.PARTITIONS,
         rows=[],
+        few=[],
         goals=[],
     )
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="emberq-bench-")))
         bench = _Bench(stack, home, sorted(jars.glob("*.jar")))
         for size in arguments.sizes:
-            figures.rows += bench.measured(size, count, rounds)
+            count = arguments.rows or ROWS.get(size, OTHER_ROWS)
+            count = QUICK_ROWS if arguments.quick else count
+            figures.rows += bench.measured(f"rows-{size}", size, count, rounds, tuple(Work))
+        _say("what a query costs once")
+        works = (Work.BATCH, Work.STREAM)
+        figures.few += bench.measured("few", FEW_SIZE, FEW_ROWS, rounds, works)
     figures.goals = judge(figures)
     print()
     for line in kafka_page.lines(figures):
@@ -81,12 +90,13 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.kafka", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, not stored")
-    parser.add_argument("--rows", type=int, default=ROWS, help=f"of each size; default {ROWS:,}")
+    told = " and ".join(f"{count:,} of {size:,} B" for size, count in ROWS.items())
+    parser.add_argument("--rows", type=int, help=f"of each size; default {told}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     parser.add_argument(
         "--sizes",
         type=lambda text: [int(each) for each in text.split(",")],
-        default=list(SIZES),
+        default=list(ROWS),
         help="bytes of bodies, separated by commas; default 200,1024",
     )
     return parser.parse_args()
@@ -115,12 +125,13 @@ class _Bench:
         self._kafka = KafkaSide(spark, kafka.address, kafka.pid)
         self._sides: tuple[Side, ...] = (self._emberq, self._kafka)
 
-    def measured(self, size: int, count: int, rounds: int) -> Iterator[Row]:
-        topic = f"rows-{size}"
+    def measured(
+        self, topic: str, size: int, count: int, rounds: int, works: tuple[Work, ...]
+    ) -> Iterator[Row]:
         self._fill(topic, size, count)
         found: dict[tuple[Work, str], list[Round]] = {}
         for number in range(rounds + 1):  # the first one warms up
-            for work in Work:
+            for work in works:
                 for side in self._sides:
                     done = self._round(side, work, topic, count)
                     _say(_told(number, side, work, size, done, count))
@@ -159,9 +170,10 @@ class _Bench:
         broker_cpu_s, began = side.broker_cpu_s(), time.perf_counter()
         work()
         seconds = time.perf_counter() - began
+        spark_cpu_s = grown_s(before, settled_times(os.getpid(), self._without))
         return Round(
             seconds=round(seconds, 3),
-            spark_cpu_s=round(grown_s(before, tree_times(os.getpid(), self._without)), 2),
+            spark_cpu_s=round(spark_cpu_s, 2),
             broker_cpu_s=round(side.broker_cpu_s() - broker_cpu_s, 2),
         )
 

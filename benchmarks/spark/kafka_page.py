@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.page_part import README, goal_table, write_part
-from benchmarks.spark.rounds import Figures, Row
+from benchmarks.spark.rounds import Figures, Row, pairs
 
 
 def publish(figures: Figures, file_name: str) -> None:
@@ -19,8 +19,16 @@ def lines(figures: Figures, file_name: str | None = None) -> Iterator[str]:
         "of which broker |"
     )
     yield "|---|--:|--:|--:|--:|"
-    for ours, theirs in figures.pairs():
+    for ours, theirs in pairs(figures.rows):
         yield _compared(ours, theirs)
+    yield ""
+    yield "| once per query, EmberQ, Kafka | seconds | CPU s, Spark |"
+    yield "|---|--:|--:|"
+    for ours, theirs in pairs(figures.few):
+        yield (
+            f"| {ours.work} of {ours.count:,} rows | {ours.seconds:.2f}, {theirs.seconds:.2f} "
+            f"| {ours.spark_cpu_s:.2f}, {theirs.spark_cpu_s:.2f} |"
+        )
     yield ""
     yield from goal_table(figures.goals)
 

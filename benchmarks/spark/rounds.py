@@ -41,11 +41,19 @@ class Row(Struct, frozen=True, kw_only=True):
 
     @property
     def per_s(self) -> float:
-        return self.count / min(each.seconds for each in self.rounds)
+        return self.count / self.seconds
+
+    @property
+    def seconds(self) -> float:
+        return min(each.seconds for each in self.rounds)
+
+    @property
+    def spark_cpu_s(self) -> float:
+        return min(each.spark_cpu_s for each in self.rounds)
 
     @property
     def spark_cpu_us(self) -> float:
-        return min(each.spark_cpu_s for each in self.rounds) / self.count * 1e6
+        return self.spark_cpu_s / self.count * 1e6
 
     @property
     def cpu_us(self) -> float:
@@ -59,19 +67,21 @@ class Figures(Struct, kw_only=True):
     is_quick: bool
     partitions: int
     rows: list[Row]
+    few: list[Row]  # of a topic with few rows: what a query costs once
     goals: list[Goal]
 
-    def pairs(self) -> Iterator[tuple[Row, Row]]:
-        """Ours and theirs."""
-        ours = [row for row in self.rows if row.side == "emberq"]
-        for row in ours:
-            for other in self.rows:
-                if (other.work, other.size) == (row.work, row.size) and other.side != row.side:
-                    yield row, other
+
+def pairs(rows: list[Row]) -> Iterator[tuple[Row, Row]]:
+    """Ours and theirs."""
+    for ours in rows:
+        for theirs in rows:
+            is_same = (ours.work, ours.size) == (theirs.work, theirs.size)
+            if is_same and ours.side == "emberq" != theirs.side:
+                yield ours, theirs
 
 
 def judge(figures: Figures) -> list[Goal]:
-    return [_judged(ours, theirs) for ours, theirs in figures.pairs()]
+    return [_judged(ours, theirs) for ours, theirs in pairs(figures.rows)]
 
 
 def _judged(ours: Row, theirs: Row) -> Goal:

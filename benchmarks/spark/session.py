@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from emberq.pipelines.session import use_own_interpreters
+from emberq.pipelines.session import CONF
+from emberq.spark.local_session import process_conf, use_own_interpreters
 
 DRIVER_MEMORY = "2g"
 
@@ -19,14 +20,12 @@ def local_session(
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.master(master)
+    for key, value in process_conf(master, CONF).items():  # as jobs have it
+        builder = builder.config(key, value)
     builder = (
-        SparkSession.builder.master(master)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
+        builder.config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", memory)
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.local.dir", str(home / "local"))
     )

@@ -1,12 +1,18 @@
 """CPU time that a tree of processes used between two looks at it, whoever ended meanwhile."""
 
 import os
+import time
 
 from msgspec import Struct
 
 from benchmarks.spark.tree import below
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+# What ends or is compiled behind a query belongs to it, and not to the next one.
+SETTLED_AFTER_S = 0.5
+SETTLED_GROWTH_MAX_S = 0.02
+SETTLING_MAX_S = 10.0
 
 Times = dict[int, "ProcessTimes"]
 
@@ -29,6 +35,19 @@ def tree_times(root: int, without: set[int]) -> Times:
             (waited_user + waited_system) / _TICKS_PER_S,
         )
     return times
+
+
+def settled_times(root: int, without: set[int]) -> Times:
+    """When hardly anything is used any more: processes of the last query have ended, Java has
+    compiled what it wanted."""
+    deadline = time.monotonic() + SETTLING_MAX_S
+    before = tree_times(root, without)
+    while True:
+        time.sleep(SETTLED_AFTER_S)
+        now = tree_times(root, without)
+        if grown_s(before, now) <= SETTLED_GROWTH_MAX_S or time.monotonic() > deadline:
+            return now
+        before = now
 
 
 def grown_s(before: Times, after: Times) -> float:

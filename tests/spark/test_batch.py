@@ -255,27 +255,6 @@ def test_views_say_when_messages_were_stored_and_how_large_queues_are(
     ]
 
 
-def test_a_topic_is_a_table_in_sql(spark: SparkSession, topics: Topics) -> None:
-    topic = topics.make()
-    topics.send(topic, [b'{"price": 3}', b'{"price": 4}'])
-    table = topics.name("_t").replace("-", "_")
-    address = topics.cluster.name_server
-    spark.sql(
-        f"CREATE TABLE {table} USING rocketmq OPTIONS "
-        f"(nameServer '{address}', subscribe '{topic}', bodyAs 'string')"
-    )
-    try:
-        for price in (
-            "get_json_object(body, '$.price')",
-            "from_json(body, 'price INT').price",
-            "variant_get(parse_json(body), '$.price', 'int')",
-        ):
-            query = f"SELECT sum({price}) AS total FROM {table}"
-            assert spark.sql(query).collect()[0].total == 7, price
-    finally:
-        spark.sql(f"DROP TABLE {table}")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -220,8 +220,9 @@ def test_a_minimum_holds_messages_back_for_a_while_only(streams: Streams, topics
     until(lambda: sink.bodies == numbered(0, 15))
 
 
+@pytest.mark.parametrize("is_sql", [False, True])
 def test_a_table_may_be_read_as_a_stream(
-    streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path
+    streams: Streams, spark: SparkSession, topics: Topics, tmp_path: Path, *, is_sql: bool
 ) -> None:
     topic, sink = topics.make(queues=1), Sink()
     topics.send(topic, numbered(0, 3))
@@ -231,7 +232,9 @@ def test_a_table_may_be_read_as_a_stream(
         f"'{topics.cluster.name_server}', subscribe '{topic}', startingOffsets 'earliest')"
     )
     try:
-        writer = spark.readStream.table(table).writeStream.foreachBatch(sink)
+        named = f"SELECT * FROM STREAM {table}"
+        frame = spark.sql(named) if is_sql else spark.readStream.table(table)
+        writer = frame.writeStream.foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(tmp_path / "c"))
         query = streams.started(writer.trigger(availableNow=True))
 

@@ -8,7 +8,7 @@ from emberq.config_file import nearest
 from emberq.errors import ConfigError
 
 # Spark gives the options of a table with this in front, and sometimes without it too.
-_OF_TABLES = "option."
+OF_TABLES = "option."
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
@@ -25,8 +25,8 @@ class OptionTexts:
         dropped = {name.lower() for name in ignored}
         self._texts: dict[str, str] = {}
         # Those of tables first: what is given directly counts.
-        for key in sorted(given, key=lambda each: not each.lower().startswith(_OF_TABLES)):
-            bare = key.lower().removeprefix(_OF_TABLES)
+        for key in sorted(given, key=lambda each: not each.lower().startswith(OF_TABLES)):
+            bare = key.lower().removeprefix(OF_TABLES)
             name = names.get(bare)
             if name is not None:
                 self._texts[name] = str(given[key]).strip()

@@ -90,6 +90,25 @@ def rows_by_topic(batches: Iterable[Any], default: str | None) -> "Counter[str]"
     return rows
 
 
+def without_columns(batches: Iterable[Any], left_out: Sequence[str]) -> Iterator[Any]:
+    """Arrow batches without columns that have no value.
+
+    Raises:
+        MessageRefused: one of them has a value.
+    """
+    first_row = 0
+    for batch in batches:
+        for name in left_out:
+            column = batch.column(name)
+            if column.null_count < len(column):
+                row = first_row + column.is_valid().index(True).as_py()
+                raise MessageRefused(
+                    f"row {row} has a value in the column {name}, which is read only: leave it out"
+                )
+        yield batch.drop_columns(list(left_out))
+        first_row += batch.num_rows
+
+
 def values_of(name: str, column: Any, first_row: int) -> list[Any]:
     """Values of a column of Arrow; bodies as bytes, so that each goes as it is.
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 from emberq.errors import ConfigError
 from emberq.spark.idempotent_delivery import IdempotentDelivery
 from emberq.spark.lasting_objects import keep_what_lasts
+from emberq.spark.outgoing_rows import without_columns
 from emberq.spark.plain_delivery import PlainDelivery
 from emberq.spark.row_sending import Task
 from emberq.spark.shipping import Shipped
@@ -41,14 +42,18 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(Shipped, DataSourceArrowWriter):
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, left_out: Sequence[str] = ()) -> None:
+        """`left_out` are columns of a table that have no value in rows that are written."""
         self._options = options
+        self._left_out = left_out
         self._writer = options.sink_id or uuid.uuid4().hex  # the same in all attempts of its tasks
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         task = Task(self._writer, 0, partition)
+        if self._left_out:
+            iterator = without_columns(iterator, self._left_out)
         return _written(iterator, task, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -96,6 +96,11 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     )
 
 
+def is_sink_column(name: str, kind: str) -> bool:
+    """Of a table: whether rows may have values there; other columns say where messages stand."""
+    return kind in SINK_COLUMNS.get(name, ())
+
+
 def check_sink_columns(fields: Sequence[tuple[str, str]], options: SinkOptions) -> None:
     """What a frame's columns, as `(name, type)`, must be. Raises ConfigError."""
     names = [name for name, _ in fields]

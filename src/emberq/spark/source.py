@@ -1,6 +1,5 @@
 """The data source as Spark sees it: `format("rocketmq")`, and `emberq` as another name."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql.datasource import (
@@ -27,12 +26,17 @@ from emberq.spark import columns as names
 from emberq.spark.columns import Column, check_schema, chosen_columns
 from emberq.spark.options import SourceOptions, parse_source, parse_stream
 from emberq.spark.shipping import Shipped
-from emberq.spark.sink_options import SinkOptions, check_sink_columns, parse_sink
+from emberq.spark.sink_options import SinkOptions, check_sink_columns, is_sink_column, parse_sink
+from emberq.spark.table_options import (
+    as_metadata,
+    for_reading,
+    for_writing,
+    from_metadata,
+    is_table,
+)
 
-# Spark 4.3 gives the options of a table to `schema` and to nobody else. So they travel with the
-# schema, which the catalogue keeps, as metadata of the first column.
-_OPTIONS_KEY = "emberq.options"
-_OF_TABLES = "option."
+# All that Spark gives a stream which writes into a table.
+_OF_STREAMS = {"checkpointlocation", "queryname"}
 _TYPES: dict[str, DataType] = {
     names.STRING: StringType(),
     names.BINARY: BinaryType(),
@@ -51,12 +55,13 @@ class RocketmqSource(Shipped, DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        options = parse_source(self.options)
+        of_table = is_table(self.options)
+        options = parse_source(for_reading(self.options) if of_table else self.options)
         if options.transform is not None:
             raise ConfigError("arrowTransform: give the schema of its batches by .schema(…)")
         schema = _spark_schema(chosen_columns(options))
-        if any(key.lower().startswith(_OF_TABLES) for key in self.options):
-            schema.fields[0].metadata = {_OPTIONS_KEY: json.dumps(dict(self.options))}
+        if of_table:
+            schema.fields[0].metadata = as_metadata(self.options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -74,21 +79,37 @@ class RocketmqSource(Shipped, DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from emberq.spark.sink import BatchWriter  # noqa: PLC0415 - readers need none
 
-        return BatchWriter(_sink_options(self.options, schema, overwrite))
+        if overwrite:
+            raise ConfigError("a topic cannot be overwritten: use mode append, or INSERT INTO")
+        fields = _fields(schema)
+        of_table = _of_table(schema)
+        if not of_table:
+            return BatchWriter(_sink_options(self.options, fields))
+        taken = [field for field in fields if is_sink_column(*field)]
+        options = _sink_options({**for_writing(of_table), **self.options}, taken)
+        return BatchWriter(options, [name for name, kind in fields if (name, kind) not in taken])
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from emberq.spark.sink import StreamWriter  # noqa: PLC0415
 
-        return StreamWriter(_sink_options(self.options, schema, overwrite=False))
+        fields = _fields(schema)
+        has_options = not set(map(str.lower, self.options)) <= _OF_STREAMS
+        if not has_options and ("topic", names.STRING) not in fields:
+            raise ConfigError(
+                "give the option topic, or a column topic; Spark keeps a table's options from "
+                'toTable: write with .format("rocketmq"), its options and .start()'
+            )
+        return StreamWriter(_sink_options(self.options, fields))
 
     def _given(self, schema: StructType) -> dict[str, str]:
         """The options of a query, before them those of its table."""
-        of_table = [
-            json.loads(field.metadata[_OPTIONS_KEY])
-            for field in schema.fields
-            if _OPTIONS_KEY in (field.metadata or {})
-        ]
-        return {**(of_table[0] if of_table else {}), **self.options}
+        of_table = _of_table(schema)
+        if not of_table and not self.options:
+            raise ConfigError(
+                "there are no options; Spark keeps those of a table that lists its columns: create "
+                "it without the list, and choose columns by the option columns"
+            )
+        return {**for_reading(of_table), **self.options}
 
 
 class EmberqSource(RocketmqSource):
@@ -97,12 +118,14 @@ class EmberqSource(RocketmqSource):
         return "emberq"
 
 
-def _sink_options(given: Mapping[str, str], schema: StructType, overwrite: bool) -> SinkOptions:
-    if overwrite:
-        raise ConfigError("a topic cannot be overwritten: use mode append")
+def _sink_options(given: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> SinkOptions:
     options = parse_sink(given)
-    check_sink_columns(_fields(schema), options)
+    check_sink_columns(fields, options)
     return options
+
+
+def _of_table(schema: StructType) -> dict[str, str]:
+    return from_metadata(field.metadata for field in schema.fields)
 
 
 def _fields(schema: StructType) -> list[tuple[str, str]]:

@@ -99,6 +99,39 @@ def test_inserts_that_cannot_be_are_told_in_one_sentence(
     assert load(spark, topics, topic).count() == 0
 
 
+def test_rows_of_one_table_go_to_the_other_and_nowhere_else(
+    spark: SparkSession, topics: Topics, table: str
+) -> None:
+    one, other = topics.make("one"), topics.make("other")
+    topics.send(one, [b"x"])
+    create(spark, topics, table, f"subscribe '{other}', columns 'queueOffset,tags,body'")
+    source = f"{table}_source"
+    create(spark, topics, source, f"subscribe '{one}', columns 'queueOffset,tags,body'")
+    try:
+        with pytest.raises(PySparkException, match="the column queueOffset, which is read only"):
+            spark.sql(f"INSERT INTO {table} SELECT * FROM {source}")
+        spark.sql(f"INSERT INTO {table} (tags, body) SELECT tags, body FROM {source}")
+    finally:
+        spark.sql(f"DROP TABLE {source}")
+
+    assert load(spark, topics, one).count() == 1
+    assert load(spark, topics, other).count() == 1
+
+
+def test_options_of_one_query_count_beside_those_of_the_table(
+    spark: SparkSession, topics: Topics, table: str
+) -> None:
+    topic = topics.make(queues=1)
+    create(spark, topics, table, f"subscribe '{topic}', delivery 'idempotent'")
+
+    for _ in range(2):
+        spark.sql(f"INSERT INTO {table} WITH (sinkId 'nightly') (body) VALUES ('a'), ('b')")
+
+    assert spark.sql(f"SELECT * FROM {table}").count() == 2
+    rows = spark.read.option("maxRecordsPerPartition", 1).table(table)
+    assert rows.rdd.getNumPartitions() == 2
+
+
 def test_a_table_of_places_cannot_be_written(
     spark: SparkSession, topics: Topics, table: str
 ) -> None:

@@ -17,8 +17,8 @@ class Option(Struct, frozen=True, gc=False):
 CONNECTION = (
     Option("nameServer", "", "name servers, `host:port` separated by `;`; else NAMESRV_ADDR"),
     Option("endpoints", "", "another name of `nameServer`"),
-    Option("accessKey", "", "credentials, with `secretKey`"),
-    Option("secretKey", "", "credentials, with `accessKey`"),
+    Option("accessKey", "", "credentials, with `secretKey`; else EMBERQ_ACCESS_KEY"),
+    Option("secretKey", "", "credentials, with `accessKey`; else EMBERQ_SECRET_KEY"),
     Option("tls", "false", "encrypted connections"),
     Option("namespace", "", "is put in front of topics and groups"),
     Option("retries", "5", "how often a question to a broker is repeated after a failure"),

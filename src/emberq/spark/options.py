@@ -190,7 +190,7 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         ),
         idle_poll_s=(texts.count("idlePollMs", 200) or 0) / 1000,
         broker_wait_s=parse_broker_wait(texts),
-        transform=_transform(texts),
+        transform=_transform(texts, view),
         archive=_archive(texts, view),
     )
 
@@ -361,10 +361,12 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _transform(texts: OptionTexts) -> str | None:
+def _transform(texts: OptionTexts, view: str) -> str | None:
     text = texts.get("arrowTransform")
     if text is not None and not re.fullmatch(r"[\w.]+:\w+", text):
         raise ConfigError(f"arrowTransform={text!r}: expected module:function")
+    if text is not None and view != "messages":
+        raise ConfigError(f"arrowTransform has no meaning with view={view}")
     return text
 
 

@@ -24,15 +24,20 @@ from pyspark.sql.types import (
 from emberq.errors import ConfigError
 from emberq.spark import columns as names
 from emberq.spark.columns import Column, check_schema, chosen_columns
+from emberq.spark.environment import with_environment
 from emberq.spark.options import SourceOptions, parse_source, parse_stream
 from emberq.spark.shipping import Shipped
 from emberq.spark.sink_options import SinkOptions, check_sink_columns, is_sink_column, parse_sink
 from emberq.spark.table_options import (
+    Metadata,
     as_metadata,
+    carrier,
+    check_is_told,
     for_reading,
     for_writing,
-    from_metadata,
     is_table,
+    of_read,
+    of_write,
 )
 
 # All that Spark gives a stream which writes into a table.
@@ -61,7 +66,9 @@ class RocketmqSource(Shipped, DataSource):
             raise ConfigError("arrowTransform: give the schema of its batches by .schema(…)")
         schema = _spark_schema(chosen_columns(options))
         if of_table:
-            schema.fields[0].metadata = as_metadata(self.options)
+            fields = _fields(schema)
+            name = carrier([name for name, _ in fields], _read_only(fields))
+            schema[name].metadata = as_metadata(self.options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -82,12 +89,14 @@ class RocketmqSource(Shipped, DataSource):
         if overwrite:
             raise ConfigError("a topic cannot be overwritten: use mode append, or INSERT INTO")
         fields = _fields(schema)
-        of_table = _of_table(schema)
+        read_only = _read_only(fields)
+        of_table = of_write(_metadata(schema), self.options, read_only)
         if not of_table:
+            check_is_told(_metadata(schema), self.options, read_only)
             return BatchWriter(_sink_options(self.options, fields))
-        taken = [field for field in fields if is_sink_column(*field)]
+        taken = [field for field in fields if field[0] not in read_only]
         options = _sink_options({**for_writing(of_table), **self.options}, taken)
-        return BatchWriter(options, [name for name, kind in fields if (name, kind) not in taken])
+        return BatchWriter(options, read_only)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from emberq.spark.sink import StreamWriter  # noqa: PLC0415
@@ -103,13 +112,13 @@ class RocketmqSource(Shipped, DataSource):
 
     def _given(self, schema: StructType) -> dict[str, str]:
         """The options of a query, before them those of its table."""
-        of_table = _of_table(schema)
+        of_table = of_read(_metadata(schema), self.options)
         if not of_table and not self.options:
             raise ConfigError(
                 "there are no options; Spark keeps those of a table that lists its columns: create "
                 "it without the list, and choose columns by the option columns"
             )
-        return {**for_reading(of_table), **self.options}
+        return with_environment({**for_reading(of_table), **self.options})
 
 
 class EmberqSource(RocketmqSource):
@@ -119,13 +128,18 @@ class EmberqSource(RocketmqSource):
 
 
 def _sink_options(given: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> SinkOptions:
-    options = parse_sink(given)
+    options = parse_sink(with_environment(given))
     check_sink_columns(fields, options)
     return options
 
 
-def _of_table(schema: StructType) -> dict[str, str]:
-    return from_metadata(field.metadata for field in schema.fields)
+def _metadata(schema: StructType) -> Metadata:
+    return {field.name: field.metadata for field in schema.fields}
+
+
+def _read_only(fields: Sequence[tuple[str, str]]) -> list[str]:
+    """Of a table: columns that say where a message stands, or have a form that is not written."""
+    return [name for name, kind in fields if not is_sink_column(name, kind)]
 
 
 def _fields(schema: StructType) -> list[tuple[str, str]]:
@@ -140,4 +154,10 @@ def _columns(schema: StructType, options: SourceOptions) -> Sequence[Column]:
     """What tasks make; a transformation makes the schema's columns out of these."""
     if options.transform is not None:
         return chosen_columns(options)
+    required = [field.name for field in schema.fields if not field.nullable]
+    if required:
+        raise ConfigError(
+            f"column {required[0]} is NOT NULL in the schema, which no column of messages is: "
+            "declare it nullable"
+        )
     return check_schema(_fields(schema), options)

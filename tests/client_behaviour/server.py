@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from emberq.aio import Client, Producer, PullConsumer, PushConsumer, ReceivedMessage
 from emberq.errors import TopicNotFound
+from emberq.model.queue import MessageQueue
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 LOOK_AGAIN_S = 0.01
@@ -59,15 +60,18 @@ class Server(Struct, frozen=True, kw_only=True):
         topic = unique("topic")
         async with self.client(**client_options) as client, Producer("makers", client=client) as it:
             await it.create_topic(topic, queues=queues)
-            deadline = time.monotonic() + self.patience_s
-            while True:
-                try:
-                    await it.queues(topic)
-                except TopicNotFound:
-                    assert time.monotonic() < deadline, f"{topic} has no route"
-                    await asyncio.sleep(LOOK_AGAIN_S)
-                else:
-                    return topic
+            await self.routed(it, topic)
+        return topic
+
+    async def routed(self, asker: Producer | PullConsumer, topic: str) -> Sequence[MessageQueue]:
+        """The queues of a new topic, which name servers hear of in their own time."""
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return await asker.queues(topic)
+            except TopicNotFound:
+                assert time.monotonic() < deadline, f"{topic} has no route"
+                await asyncio.sleep(LOOK_AGAIN_S)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Return as soon as `condition()` is true; fail when patience is at its end."""
@@ -89,7 +93,7 @@ class Server(Struct, frozen=True, kw_only=True):
             self.client(**client_options) as client,
             PullConsumer(unique("readers"), client=client, consume_from_where=FIRST) as puller,
         ):
-            await puller.assign(await puller.queues(topic))
+            await puller.assign(await self.routed(puller, topic))
             deadline = time.monotonic() + self.patience_s
             while not is_enough(found):
                 assert time.monotonic() < deadline, f"only {len(found)} messages came"

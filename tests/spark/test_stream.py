@@ -160,7 +160,8 @@ def test_a_tracked_group_knows_the_last_batch(
         )
 
         until(lambda: group_offsets(topics, spark, topic, group)[0][0] == 7)
-        assert tracker.lag == 0
+        assert (tracker.lag, tracker.lag_by_queue) == (0, {topics.queue(topic): 0})
+        assert tracker.batch_s > 0
     finally:
         spark.streams.removeListener(tracker)
 

@@ -57,6 +57,7 @@ from emberq.broker.transactions.half_queue import HalfQueue
 from emberq.protocol.bodies.offsets import DelayOffsetTable
 from emberq.record.host import PackedHost, pack_host, pack_ip
 from emberq.record.message_id import UniqueKeyGenerator
+from emberq.store.store_id import renew_store_id
 
 CARRIED_EXPIRY_INTERVAL_MIN_S = 1.0
 
@@ -307,6 +308,7 @@ def add_scans(broker: BrokerParts) -> None:
         starts=starts,
         save_starts=save,
         store_root=broker.settings.store.root,
+        store_id=renew_store_id(broker.settings.store.root, broker.store.disk),
     ).add_to(broker.registry)
     cold_reads = ColdReads(COLD_THREADS_MAX)
     ScanHandlers(

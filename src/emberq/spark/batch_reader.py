@@ -10,7 +10,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError, DataLost
+from emberq.model.queue import MessageQueue
 from emberq.spark.columns import Column
 from emberq.spark.lasting_objects import keep_what_lasts
 from emberq.spark.offsets import Offsets
@@ -19,6 +21,7 @@ from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, new_slices, plan_partitions
 from emberq.spark.positions import (
     QueueHeads,
+    crossed_ends,
     end_offsets,
     listed,
     names_trouble,
@@ -54,14 +57,19 @@ class BatchReader(Shipped, DataSourceReader):
         options = self._options
         if options.view in ("offsets", "groups"):
             return [SlicesPartition(())]
+        asked = options.start or Position(word=EARLIEST)
+        trouble = crossed_ends(asked, options.end)
+        if trouble is not None:
+            raise ConfigError(trouble)
         place = place_of(options)
         heads = place.heads(place.queues(), options.group)
         unknown = listed(queue for queue in options.queues if queue not in heads)
         _tell_names(names_trouble("assign", unknown, heads) if unknown else None, options)
         _tell_names(unknown_names("endingOffsets", options.end, heads), options)
-        start = resolve_start(place, options.start or Position(word=EARLIEST), heads, options)
-        end = end_offsets(options.end, heads, place.offsets_by_time(times_of(options.end, heads)))
-        # An end by time may lie before a start by offset: then there is nothing to read.
+        start = resolve_start(place, asked, heads, options)
+        end_times = place.offsets_by_time(times_of(options.end, heads), is_end=True)
+        end = end_offsets(options.end, heads, end_times)
+        # An end by time, or where a queue ends now, may lie before the start: nothing is there.
         end = {queue: max(stop, start[queue]) for queue, stop in end.items()}
         slices = new_slices(start, end)
         sizes = RecordSizes(place)
@@ -85,16 +93,27 @@ def resolve_start(
         if options.is_missing_time_error and offset >= heads[queue].max_offset:
             raise DataLost(f"{queue} has no message since the time that is asked for")
     start = start_offsets(position, heads, by_time)
-    for queue, offset in start.items():
-        low = heads[queue].min_offset
-        if offset < low:
-            start[queue] = low
-            if options.fails_on_loss:
-                raise DataLost(
-                    f"messages {offset} to {low} of {queue.topic} {queue.broker_name}/"
-                    f"{queue.queue_id} are gone; failOnDataLoss=false goes on without them"
-                )
-    return start
+    return {queue: _inside(queue, offset, heads[queue], options) for queue, offset in start.items()}
+
+
+def _inside(queue: MessageQueue, offset: int, head: QueueHead, options: SourceOptions) -> int:
+    """Where a queue is begun that was to be begun there. Raises DataLost."""
+    name, low, high = listed([queue]), head.min_offset, head.max_offset
+    if offset > high:  # of a group: of a topic before it was made anew, or reset by hand
+        log.warning(
+            "start_behind_end %s ends at %d, before %d where the group is: it is read from its end",
+            name,
+            high,
+            offset,
+        )
+        return high
+    if offset >= low:
+        return offset
+    text = f"messages {offset} to {low} of {name} are gone"
+    if options.fails_on_loss:
+        raise DataLost(f"{text}; failOnDataLoss=false goes on without them")
+    log.warning("messages_gone %s", text)
+    return low
 
 
 def _tell_names(trouble: str | None, options: SourceOptions) -> None:

@@ -147,7 +147,12 @@ class BrokerPlace:
         heads = self._run(lambda: link.scans.heads(wire, wire_group))
         return {link.unwrapped(queue): head for queue, head in heads.items()}
 
-    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def offsets_by_time(
+        self,
+        times_ms: Mapping[MessageQueue, int],
+        *,
+        is_end: bool = False,  # makes no difference: a broker has all between its ends
+    ) -> dict[MessageQueue, int]:
         link = self._link
         wire = {link.wrapped(queue): time_ms for queue, time_ms in times_ms.items()}
         found = self._run(lambda: link.scans.offsets_by_time(wire))

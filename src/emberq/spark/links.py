@@ -20,6 +20,7 @@ from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.credentials import Credentials
 from emberq.errors import (
     BrokerNotFound,
+    CallTimeout,
     ClientError,
     NoNameServer,
     RemotingError,
@@ -81,13 +82,12 @@ class Link:
         self._thread.stop()
 
     def run(self, work: Callable[[], Awaitable[T]], retries: int, wait_s: float = 0.0) -> T:
-        """Wait for work on the loop; failures of the network are tried again, up to a deadline."""
+        """Wait for work on the loop; failures of the network are tried again, up to a deadline.
 
-        async def bounded() -> T:
-            async with asyncio.timeout(CALL_MAX_S + wait_s):
-                return await retried(work, retries, wait_s)
-
-        return self._thread.run(bounded())
+        Raises:
+            CallTimeout: the deadline has passed.
+        """
+        return self._thread.run(bounded(lambda: retried(work, retries, wait_s), wait_s))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for work on the loop that bounds each of its steps itself."""
@@ -133,6 +133,20 @@ class Link:
 
     def unwrapped(self, queue: MessageQueue) -> MessageQueue:
         return MessageQueue(queue.broker_name, queue.queue_id, self.client.unwrap(queue.topic))
+
+
+async def bounded(work: Callable[[], Awaitable[T]], wait_s: float) -> T:
+    """Raises CallTimeout when work has not ended in time, whatever it waits for."""
+    limit_s = CALL_MAX_S + wait_s
+    try:
+        async with asyncio.timeout(limit_s):
+            return await work()
+    except CallTimeout:
+        raise
+    except TimeoutError as error:
+        raise CallTimeout(
+            f"name servers and brokers have not answered in {limit_s:g} s, all tries together"
+        ) from error
 
 
 async def retried(work: Callable[[], Awaitable[T]], retries: int, wait_s: float = 0.0) -> T:

@@ -14,6 +14,8 @@ from emberq.record.string_hash import tag_code
 from emberq.spark.links import Link
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import QueueSlice
+from emberq.store.disk import RealDisk
+from emberq.store.store_id import has_store_id
 from emberq.store.view.directory import StoreView
 from emberq.store.view.log import LogView
 from emberq.store.view.queue import QueueView
@@ -183,7 +185,4 @@ def _directory(broker_name: str, link: Link) -> Path | None:
     if hint is None or not hint.root:
         return None
     root = Path(hint.root)
-    try:
-        return root if (root / "lock").stat().st_ino == hint.mark else None
-    except OSError:
-        return None
+    return root if has_store_id(root, hint.store_id, RealDisk()) else None

@@ -18,8 +18,12 @@ class Place(Protocol):
     ) -> dict[MessageQueue, QueueHead]:
         """Both ends; queues that are gone are left out."""
 
-    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first messages stored at or after a time."""
+    def offsets_by_time(
+        self, times_ms: Mapping[MessageQueue, int], *, is_end: bool = False
+    ) -> dict[MessageQueue, int]:
+        """The first messages stored at or after a time. Where messages beside it are missing, whose
+        times nobody knows, a range from there, or up to there if it is an end, has all of them:
+        who reads it tells that they are gone."""
 
     def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """When the first messages were stored."""

@@ -75,14 +75,16 @@ def plan_partitions(
 def limit_rows(start: Mapping[MessageQueue, int], head: Offsets, rows_max: int) -> Offsets:
     """The end of a micro-batch: at most `rows_max` rows, shared out by how much each queue has.
 
-    Every queue that has something gets a row while there are rows left, so that none is starved.
+    Every queue that has something gets a row; where there are fewer rows than such queues, queues
+    take turns, so that none waits for ever.
     """
     backlog = {queue: max(0, stop - start.get(queue, 0)) for queue, stop in head.items()}
     total = sum(backlog.values())
     if total <= rows_max:
         return dict(head)
     waiting = [queue for queue in sorted(backlog, key=_order) if backlog[queue]]
-    shares = dict.fromkeys(waiting, 0) | dict.fromkeys(waiting[:rows_max], 1)
+    served = [queue for queue in _in_turn(start, head) if backlog[queue]][:rows_max]
+    shares = dict.fromkeys(waiting, 0) | dict.fromkeys(served, 1)
     more_wanted, more = total - len(waiting), max(0, rows_max - len(waiting))
     for queue in waiting:
         shares[queue] += (backlog[queue] - 1) * more // max(1, more_wanted)
@@ -92,6 +94,18 @@ def limit_rows(start: Mapping[MessageQueue, int], head: Offsets, rows_max: int) 
         shares[queue] += rest
         left -= rest
     return {queue: start.get(queue, 0) + shares.get(queue, 0) for queue in head}
+
+
+def _in_turn(start: Mapping[MessageQueue, int], head: Offsets) -> list[MessageQueue]:
+    """Queues in their order, beginning with the one whose turn it is by what was read of all.
+
+    With each row that is read the beginning moves on by one queue, and a batch of so many rows has
+    read of at least so many queues from there on: so the next one begins where nobody was passed
+    over. Nothing is remembered: the same batch that is planned again has the same rows.
+    """
+    queues = sorted(head, key=_order)
+    turn = sum(start.get(queue, 0) for queue in queues) % max(1, len(queues))
+    return [*queues[turn:], *queues[:turn]]
 
 
 def rows_for_bytes(

@@ -31,8 +31,12 @@ def times_of(position: Position, queues: QueueHeads) -> dict[MessageQueue, int]:
 def start_offsets(
     position: Position, heads: QueueHeads, by_time: Mapping[MessageQueue, int]
 ) -> Offsets:
-    """Raises ConfigError for a group without offsets, OffsetOutOfRange for offsets that a queue
-    does not have."""
+    """Where a group stands may be outside of a queue: before messages that have expired, or behind
+    its end.
+
+    Raises ConfigError for a group without offsets, OffsetOutOfRange for offsets that a queue does
+    not have yet.
+    """
     if position.word == GROUP and all(head.committed is None for head in heads.values()):
         raise ConfigError(
             "startingOffsets=group: the group has no offsets here; give earliest or latest once"
@@ -89,6 +93,15 @@ def unknown_names(option: str, position: Position, heads: QueueHeads) -> str | N
     return names_trouble(option, unknown, heads) if unknown else None
 
 
+def crossed_ends(start: Position, end: Position) -> str | None:
+    """What is wrong with offsets that are both written down, for who wrote them."""
+    for queue, stop in (end.offsets or {}).items():
+        first = (start.offsets or {}).get(queue, EARLIEST_OFFSET)
+        if 0 <= stop < first:
+            return f"endingOffsets has {stop} for {_name(queue)}, before {first} of startingOffsets"
+    return None
+
+
 def names_trouble(option: str, unknown: str, there: Iterable[MessageQueue]) -> str:
     return f"{option}: there is no {unknown}; there is {listed(there) or 'nothing'}"
 
@@ -117,7 +130,7 @@ def _start(
     if position.word == LATEST:
         return head.max_offset
     if position.word == GROUP and head.committed is not None:
-        return min(max(head.committed, head.min_offset), head.max_offset)
+        return head.committed
     assert position.word in (EARLIEST, GROUP, None)
     return head.min_offset
 
@@ -133,8 +146,9 @@ def _begin(
         asked = position.offsets.get(queue)
     elif position is None or position.word == GROUP:
         asked = head.committed
-    # What lies outside, as ends do and what a group has read of a topic that was made anew.
-    if asked is None or not head.min_offset <= asked <= head.max_offset:
+    # Ends are no place to begin, nor is what a group has read of a topic before it was made anew.
+    # Before messages that have expired is one: whoever reads them tells that they are gone.
+    if asked is None or not 0 <= asked <= head.max_offset:
         return head.min_offset
     return asked
 

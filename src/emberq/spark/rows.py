@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from emberq.errors import DataLost, RecordError
+from emberq.errors import CompressionUnavailable, DataLost, RecordError
 from emberq.spark.columns import Column
-from emberq.spark.decode.scalar import decode_scalar, decode_sound_records
-from emberq.spark.decode.shape import RowShape
+from emberq.spark.decode.scalar import decode_scalar, decode_sound_records, record_edges
+from emberq.spark.decode.shape import RowShape, UnfoldsTooFar
 from emberq.spark.decode.vector import decode_compiled, decode_vector
 from emberq.spark.options import DecodeOptions, SourceOptions
 from emberq.spark.places import Place, place_of
@@ -21,6 +21,11 @@ log = logging.getLogger(__name__)
 
 # Bytes that are decoded together: enough for columns to pay, little enough to stay in the cache.
 DECODED_TOGETHER_BYTES = 2 * 1024 * 1024
+# Bodies that are unpacked together, as so many times `batchBytes`: text is seldom packed to less
+# than an eighth, and half a batch of records is decoded at once, so hardly any is unpacked twice.
+UNFOLDED_BATCHES = 4
+# However large batches are: a column of Arrow has room for 2 GiB.
+UNFOLDED_MAX_BYTES = 1 << 30
 _DECODERS: dict[str, Callable[[bytes, RowShape], Any]] = {
     "auto": decode_compiled,
     "vector": decode_vector,
@@ -51,16 +56,17 @@ def _batches(
 ) -> Iterator[Any]:
     queue = each.queue
     shape = RowShape(
-        tuple(columns), queue.topic, queue.broker_name, each.first, each.stop, options.decode
+        *(tuple(columns), queue.topic, queue.broker_name, each.first, each.stop, options.decode),
+        unfolded_max_bytes=min(UNFOLDED_BATCHES * options.decode.batch_bytes, UNFOLDED_MAX_BYTES),
     )
     size_max = min(options.decode.batch_bytes // 2, DECODED_TOGETHER_BYTES)
     count = 0
     for content in _joined(contents, size_max):
-        batch = decode(content, shape)
-        count += batch.num_rows
-        rows_max = options.decode.batch_rows
-        for first in range(0, batch.num_rows, rows_max):
-            yield batch.slice(first, rows_max)
+        for batch in decoded(content, shape):
+            count += batch.num_rows
+            rows_max = options.decode.batch_rows
+            for first in range(0, batch.num_rows, rows_max):
+                yield batch.slice(first, rows_max)
     if options.expression == "*" and count < each.count:
         _tell_loss(each, count, options)
 
@@ -108,17 +114,63 @@ def _cut(batch: Any, bytes_max: int) -> Iterator[Any]:
     yield from _cut(batch.slice(middle), bytes_max)
 
 
+def decoded(content: bytes, shape: RowShape) -> Iterator[Any]:
+    """One batch, or several where bodies unfold to more than may be in memory at once; raises as
+    `decode` does."""
+    waiting = [content]
+    while waiting:
+        piece = waiting.pop()
+        try:
+            batch = decode(piece, shape)
+        except UnfoldsTooFar:
+            halves = _halves(piece)
+            if len(halves) > 1:
+                waiting += reversed(halves)
+                continue
+            batch = decode(piece, shape._replace(unfolded_max_bytes=None))
+        yield batch
+
+
+def _halves(content: bytes) -> list[bytes]:
+    """Two, cut between records about the middle; one if it is a single record."""
+    edges = [edge for edge in record_edges(memoryview(content)) if 0 < edge < len(content)]
+    if not edges:
+        return [content]
+    cut = min(edges, key=lambda edge: abs(edge - len(content) // 2))
+    return [content[:cut], content[cut:]]
+
+
 def decode(content: bytes, shape: RowShape) -> Any:
-    """One batch. Raises RecordError unless damage is to be passed over."""
+    """One batch.
+
+    Raises:
+        RecordError: unless damage is to be passed over.
+        CompressionUnavailable: in any case; nothing is wrong with the messages.
+        UnfoldsTooFar
+    """
+    try:
+        return _decode(content, shape)
+    except CompressionUnavailable as error:
+        raise CompressionUnavailable(
+            f"{_place(shape)}: {error} on every machine that runs tasks, or read with "
+            "decompress=false"
+        ) from error
+
+
+def _decode(content: bytes, shape: RowShape) -> Any:
     try:
         return _DECODERS[shape.options.decoder](content, shape)
+    except CompressionUnavailable:
+        raise
     except RecordError as error:
         if shape.options.fails_on_damage:
-            raise RecordError(
-                f"{shape.topic} {shape.broker_name}, offsets {shape.first} to {shape.stop}: {error}"
-            ) from error
+            raise RecordError(f"{_place(shape)}: {error}") from error
         log.warning("records_damaged topic=%s reason=%s", shape.topic, error)
         return decode_sound_records(content, shape)
+
+
+def _place(shape: RowShape) -> str:
+    return f"{shape.topic} {shape.broker_name}, offsets {shape.first} to {shape.stop}"
 
 
 def _joined(parts: Iterable[bytes], size_max: int) -> Iterator[bytes]:

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 # A directory does not say which broker wrote it.
 BROKER_NAME = "store"
 SAMPLED_ENTRIES = 256
+# So many damaged records one behind the other, as at the end of a log that was copied while it was
+# written, and those behind them are as good as missing.
+UNREADABLE_MAX = 64
 
 
 class StorePlace:
@@ -66,10 +69,13 @@ class StorePlace:
                 heads[queue] = QueueHead(found.min_offset(end, self._view.log.min_offset), end)
         return heads
 
-    def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def offsets_by_time(
+        self, times_ms: Mapping[MessageQueue, int], *, is_end: bool = False
+    ) -> dict[MessageQueue, int]:
         heads = self.heads(list(times_ms))
         return {
-            queue: self._offset_at(queue, head, times_ms[queue]) for queue, head in heads.items()
+            queue: self._offset_at(queue, head, times_ms[queue], is_end=is_end)
+            for queue, head in heads.items()
         }
 
     def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
@@ -130,16 +136,36 @@ class StorePlace:
     def _find(self, queue: MessageQueue) -> QueueView | None:
         return find_queue(self._view, QueueSlice(queue, 0, 0))
 
-    def _offset_at(self, queue: MessageQueue, head: QueueHead, time_ms: int) -> int:
+    def _offset_at(
+        self, queue: MessageQueue, head: QueueHead, time_ms: int, *, is_end: bool
+    ) -> int:
+        """Messages that are missing are as late as the next one that is there, and later than any
+        time behind the last one; an end lies behind them."""
         low, high = head.min_offset, head.max_offset
         while low < high:
             middle = (low + high) // 2
-            stored_at = self._stored_at(queue, middle)
-            if stored_at is not None and stored_at >= time_ms:
+            found = self._next_time(queue, middle, high)
+            if found is None or found[1] >= time_ms:
                 high = middle
             else:
-                low = middle + 1
-        return low
+                low = found[0] + 1
+        found = self._next_time(queue, low, head.max_offset) if is_end else None
+        if found is not None:
+            return found[0]
+        return head.max_offset if is_end else low
+
+    def _next_time(self, queue: MessageQueue, first: int, stop: int) -> tuple[int, int] | None:
+        """The first message of a range that can be read, and when it was stored."""
+        offset = first
+        for _ in range(UNREADABLE_MAX):
+            offset = next_held(self._view, QueueSlice(queue, offset, stop))
+            if offset >= stop:
+                return None
+            stored_at = self._stored_at(queue, offset)
+            if stored_at is not None:
+                return offset, stored_at
+            offset += 1
+        return None
 
     def _stored_at(self, queue: MessageQueue, offset: int) -> int | None:
         found = self._find(queue)

@@ -48,11 +48,18 @@ class StreamProgress:
         for queue, offset in start.items():
             head = heads.get(queue)
             if head is None:
-                self._tell(queue, f"was read up to {offset}, but the queue is gone")
+                self._tell(
+                    queue,
+                    f"was read up to {offset}, but the queue is gone",
+                    "goes on with the others",
+                )
                 ends[queue] = offset
             elif head.max_offset < offset:
                 self._tell(
-                    queue, f"was read up to {offset}, but the queue ends at {head.max_offset}"
+                    queue,
+                    f"was read up to {offset}, but the queue ends at {head.max_offset}: its topic "
+                    "was made anew, or its broker has lost its newest messages",
+                    "reads it from its first message",
                 )
                 ends[queue] = head.max_offset
             else:
@@ -72,7 +79,11 @@ class StreamProgress:
         for queue, first in begins.items():
             is_new = queue not in start and (queue.topic, queue.broker_name) in places
             if is_new and 0 < first == heads[queue].min_offset:
-                self._tell(queue, f"is new, but messages 0 to {first} of it are gone")
+                self._tell(
+                    queue,
+                    f"is new, but messages 0 to {first} of it are gone",
+                    "goes on without them",
+                )
 
     def next_end(
         self,
@@ -113,10 +124,10 @@ class StreamProgress:
             rows_max = min(rows_max, rows_for_bytes(start, reach, limits.bytes_max, record_size))
         return limit_rows(start, reach, rows_max)
 
-    def _tell(self, queue: MessageQueue, what: str) -> None:
+    def _tell(self, queue: MessageQueue, what: str, onward: str) -> None:
         text = f"{queue.topic} {queue.broker_name}/{queue.queue_id} {what}"
         if self._fails_on_loss:
-            raise DataLost(f"{text}; failOnDataLoss=false goes on with what is there")
+            raise DataLost(f"{text}; failOnDataLoss=false {onward}")
         if queue not in self._told:
             self._told.add(queue)
-            log.warning("messages_gone %s", text)
+            log.warning("messages_gone %s; the query %s", text, onward)

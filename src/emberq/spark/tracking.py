@@ -1,7 +1,8 @@
-"""A listener of queries: a group's offsets and lag as soon as a micro-batch is done."""
+"""A listener of queries: a group's offsets, lag and pace as soon as a micro-batch is done."""
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import (
@@ -13,25 +14,41 @@ from pyspark.sql.streaming.listener import (
 )
 
 from emberq.errors import ConfigError, EmberqError
+from emberq.model.queue import MessageQueue
 from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.offsets import VERSION_KEY, Offsets, read_offsets
 from emberq.spark.options import SourceOptions
+from emberq.spark.positions import listed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 log = logging.getLogger(__name__)
 
+# Of the queues that are behind, the line of a batch names so many, the furthest behind first.
+NAMED_MAX = 10
+
 
 class OffsetTracker(StreamingQueryListener):
-    """Commits of batches that overtake each other do no harm: offsets only move forward."""
+    """Commits of batches that overtake each other do no harm: offsets only move forward.
+
+    What a batch's bytes were Spark does not say.
+    """
 
     def __init__(self, options: SourceOptions, query: str | None) -> None:
         assert options.group is not None
         self._place = BrokerPlace(options)
         self._group = options.group
         self._query = query
-        self.lag: int | None = None  # of the last batch, over all queues
+        # Of the last batch. Messages behind, over all queues and of each that the query reads.
+        self.lag: int | None = None
+        self.lag_by_queue: dict[MessageQueue, int] = {}
+        self.rows = 0
+        self.batch_s = 0.0
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.rows / self.batch_s if self.batch_s else 0.0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         pass
@@ -53,19 +70,39 @@ class OffsetTracker(StreamingQueryListener):
         end, latest = _offsets(progress, "endOffset"), _offsets(progress, "latestOffset")
         if not end:
             return
-        self.lag = sum(max(0, latest.get(queue, offset) - offset) for queue, offset in end.items())
+        self.lag_by_queue = {
+            queue: max(0, latest.get(queue, offset) - offset) for queue, offset in end.items()
+        }
+        self.lag = sum(self.lag_by_queue.values())
+        self.rows, self.batch_s = progress.numInputRows, progress.batchDuration / 1000
+        self._tell(progress)
+        # Queues that are gone, or away, keep their last end in a query's offsets.
+        there = {queue: offset for queue, offset in end.items() if not latest or queue in latest}
         try:
-            self._place.commit(self._group, end)
+            self._place.commit(self._group, there)
         except EmberqError as error:  # the query itself does not depend on it
             log.warning("offsets_not_committed group=%s reason=%s", self._group, error)
-            return
+
+    def _tell(self, progress: "StreamingQueryProgress") -> None:
         log.info(
-            "batch_done query=%s batch=%d rows=%d lag=%d",
+            "batch_done query=%s batch=%d rows=%d seconds=%.3f rows_per_s=%.0f lag=%d behind=%s",
             progress.name,
             progress.batchId,
-            progress.numInputRows,
+            self.rows,
+            self.batch_s,
+            self.rows_per_s,
             self.lag,
+            _behind(self.lag_by_queue),
         )
+
+
+def _behind(lag: Mapping[MessageQueue, int]) -> str:
+    """`orders broker-a/0: 12, orders broker-a/1: 7`"""
+    waiting = sorted((-count, queue) for queue, count in lag.items() if count)
+    named = [f"{listed([queue])}: {-count}" for count, queue in waiting[:NAMED_MAX]]
+    if len(waiting) > NAMED_MAX:
+        named.append(f"and {len(waiting) - NAMED_MAX} more")
+    return ", ".join(named) or "none"
 
 
 def _offsets(progress: "StreamingQueryProgress", name: str) -> Offsets:

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from emberq.client.aio import official_scans
+from emberq.client.aio.client import Client
 from emberq.client.aio.official_scans import START_GROUP_SUFFIX
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.aio.scans import Scans
-from emberq.errors import NoPermission, SystemBusy
+from emberq.errors import BrokerNotFound, NoPermission, SystemBusy
 from emberq.model.queue import MessageQueue
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command, answer
@@ -174,3 +175,55 @@ async def test_a_broker_that_is_busy_is_asked_again(tmp_path: Path) -> None:
         with pytest.raises(SystemBusy):
             await it.scans.commit("G", {QUEUE: 5})
         assert committed(it) == -1
+
+
+# Brokers and topics that are gone
+
+
+async def test_a_broker_that_is_gone_keeps_no_other_from_its_offsets(
+    tmp_path: Path, is_official: bool
+) -> None:
+    gone = MessageQueue("a-broker-that-was-taken-away", 0, "T")
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(7)
+
+        with pytest.raises(BrokerNotFound, match=gone.broker_name):
+            await it.scans.commit("G", {gone: 5, QUEUE: 5})
+
+        assert committed(it) == 5
+
+
+async def test_all_brokers_that_are_gone_are_named(tmp_path: Path) -> None:
+    gone = [MessageQueue(name, 0, "T") for name in ("one", "two")]
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+
+        with pytest.raises(
+            BrokerNotFound, match=r"of G are not stored at 2 brokers: one: .*; two:"
+        ):
+            await it.scans.commit("G", {**dict.fromkeys(gone, 5), QUEUE: 5})
+
+        assert committed(it) == 5
+
+
+async def test_refusal_comes_before_what_may_get_better(tmp_path: Path) -> None:
+    gone = MessageQueue("a-broker-that-was-taken-away", 0, "T")
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+        await it.join("G")
+
+        with pytest.raises(NoPermission, match=REFUSED):
+            await it.scans.commit("G", {gone: 5, QUEUE: 5})
+
+
+async def test_a_topic_that_is_gone_keeps_no_other_from_its_offsets(
+    tmp_path: Path, is_official: bool
+) -> None:
+    """Also in a process that has asked for no route yet."""
+    gone = MessageQueue(QUEUE.broker_name, 0, "Deleted")
+    async with scanned(tmp_path, is_official=is_official) as it:
+        await it.put(7)
+        async with Client(it.cluster.name_server) as fresh:
+            await Scans(fresh).commit("G", {gone: 5, QUEUE: 5})
+
+        assert committed(it) == 5

@@ -15,6 +15,8 @@ from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import new_request
 from emberq.record.decode import iter_records
 from emberq.store.consume_queue import ENTRY
+from emberq.store.disk import RealDisk
+from emberq.store.store_id import has_store_id
 from tests.integration.client.scanning import EMPTY, QUEUE, scanned
 
 pytestmark = pytest.mark.integration
@@ -233,7 +235,7 @@ async def test_the_broker_says_where_its_files_are(tmp_path: Path) -> None:
         await it.scans.heads([QUEUE])
         hint = it.scans.stores["broker-a"]
 
-        assert (Path(hint.root) / "lock").stat().st_ino == hint.mark
+        assert has_store_id(Path(hint.root), hint.store_id, RealDisk())
 
 
 async def test_scans_leave_no_trace_in_pull_offsets(tmp_path: Path) -> None:

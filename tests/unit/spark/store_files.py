@@ -12,16 +12,27 @@ TOPIC = "orders"
 
 
 def write_store(
-    root: Path, bodies: Sequence[bytes], *, tags: Sequence[str] = (), per_segment: int = 1_000
+    root: Path,
+    bodies: Sequence[bytes],
+    *,
+    tags: Sequence[str] = (),
+    per_segment: int = 1_000,
+    first_time_ms: int = 0,
 ) -> list[Path]:
-    """Messages of queue 0, each with the next of the tags; returns the segments."""
+    """Messages of queue 0, one each millisecond, each with the next of the tags; returns the
+    segments."""
     segments: list[Path] = []
     entries = content = b""
     start = at = 0
     for offset, body in enumerate(bodies):
         tag = tags[offset % len(tags)] if tags else ""
         properties = encode_properties({"TAGS": tag} if tag else {})
-        record = encode_record(TOPIC, body, properties, queue_offset=offset, log_offset=at)
+        record = encode_record(
+            *(TOPIC, body, properties),
+            queue_offset=offset,
+            log_offset=at,
+            stored_at_ms=first_time_ms + offset,
+        )
         entries += ENTRY.pack(at, len(record), tag_code(tag))
         content += record
         at += len(record)

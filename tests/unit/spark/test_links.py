@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from emberq.errors import BrokerNotFound, ConnectFailed, MessageRefused, SendFailed
+from emberq.errors import BrokerNotFound, CallTimeout, ConnectFailed, MessageRefused, SendFailed
 from emberq.spark import links
-from emberq.spark.links import retried
+from emberq.spark.links import bounded, retried
 
 
 class Work:
@@ -60,3 +60,20 @@ async def test_what_is_wrong_stays_wrong() -> None:
     with pytest.raises(MessageRefused):
         await retried(work, 5, wait_s=600.0)
     assert work.attempts == 1
+
+
+async def test_brokers_that_never_answer_are_told_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(links, "CALL_MAX_S", 0.01)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(CallTimeout, match=r"brokers have not answered in 0\.02 s, all tries"):
+        await bounded(hang, 0.01)
+
+
+async def test_a_call_that_timed_out_says_so_itself() -> None:
+    with pytest.raises(CallTimeout, match="no answer from 10"):
+        await bounded(Work(1, CallTimeout("no answer from 10.0.0.1:10911")), 0.0)

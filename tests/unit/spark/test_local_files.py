@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from emberq.client.core.scanned import StoreHint
+from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.record.decode import iter_records
 from emberq.spark import local_files
 from emberq.spark.local_files import local_contents, runs, slice_contents
 from emberq.spark.options import parse_source
 from emberq.spark.planning import QueueSlice
+from emberq.store.disk import RealDisk
+from emberq.store.store_id import renew_store_id
 from emberq.store.view.directory import StoreView
 from tests.unit.spark.store_files import TOPIC, write_store
 
@@ -57,12 +60,12 @@ BODY_BYTES = 1_000
 
 
 class FakeLink:
-    """Of a broker whose store is a folder here."""
+    """Of a broker that says where its store is, and which id that has: it is a folder here."""
 
-    def __init__(self, root: Path) -> None:
-        (root / "lock").touch()
+    def __init__(self, root: Path, store_id: str | None = None) -> None:
+        own_id = renew_store_id(root, RealDisk())
         self.scans = self
-        self.stores = {"broker-a": StoreHint(str(root), (root / "lock").stat().st_ino)}
+        self.stores = {"broker-a": StoreHint(str(root), own_id if store_id is None else store_id)}
 
     def wrapped(self, queue: MessageQueue) -> MessageQueue:
         return queue
@@ -156,3 +159,18 @@ def test_files_that_are_cut_while_they_are_read_end_a_range(
     segment.write_bytes(b"")
 
     assert [begun[1], *(behind for _, behind in contents)] == [1]
+
+
+@pytest.mark.parametrize("store_id", ["", "0" * 32], ids=["of a broker of before", "another one"])
+def test_files_of_another_broker_at_the_same_path_are_not_read(
+    tmp_path: Path, store_id: str
+) -> None:
+    """Machines that are set up alike have equal paths, and equal inodes."""
+    write_store(tmp_path, [b"of another broker"])
+    link: Any = FakeLink(tmp_path, store_id)
+    each = QueueSlice(QUEUE, 0, 1)
+
+    auto = parse_source({"subscribe": TOPIC, "scan": "auto"})
+    assert list(local_contents(each, link, auto)) == []
+    with pytest.raises(ConfigError, match="the files of broker-a are not on this machine"):
+        list(local_contents(each, link, parse_source({"subscribe": TOPIC, "scan": "local"})))

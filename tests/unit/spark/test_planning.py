@@ -114,6 +114,43 @@ def test_a_limit_is_kept_and_used_up_and_starves_nobody(
         assert all(taken[queue] for queue in waiting)
 
 
+WAITING = st.lists(
+    st.tuples(st.integers(0, 10**6), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=9
+)
+
+
+@given(WAITING, st.lists(st.integers(1, 12), min_size=1))
+def test_no_queue_waits_longer_than_it_takes_to_read_a_row_of_each(
+    queues: list[tuple[int, int, int]], limits: list[int]
+) -> None:
+    """However few rows a batch may have, and however many come in meanwhile."""
+    names = [MessageQueue("a", number, "t") for number in range(len(queues))]
+    start = {name: first for name, (first, _, _) in zip(names, queues, strict=True)}
+    head = {name: start[name] + there for name, (_, there, _) in zip(names, queues, strict=True)}
+    rows_waited = dict.fromkeys(names, 0)
+    for number in range(60):
+        end = limit_rows(start, head, limits[number % len(limits)])
+        assert end == limit_rows(dict(reversed(start.items())), head, limits[number % len(limits)])
+        count = sum(end.values()) - sum(start.values())
+        for name in names:
+            is_waiting = head[name] > start[name] and end[name] == start[name]
+            rows_waited[name] = rows_waited[name] + count if is_waiting else 0
+            assert rows_waited[name] < len(names)
+        start = end
+        head = {name: head[name] + more for name, (_, _, more) in zip(names, queues, strict=True)}
+
+
+def test_a_limit_by_bytes_that_lets_one_row_through_reads_of_every_queue() -> None:
+    queues = [MessageQueue("a", number, "t") for number in range(8)]
+    start, head = dict.fromkeys(queues, 0), dict.fromkeys(queues, 1_000)
+
+    for _ in range(16):
+        rows = rows_for_bytes(start, head, 1 << 20, lambda each: 4e6)
+        start = limit_rows(start, head, rows)
+
+    assert start == dict.fromkeys(queues, 2)
+
+
 def test_bytes_become_rows_by_what_messages_weigh() -> None:
     head = {QUEUE: 1_000}
 

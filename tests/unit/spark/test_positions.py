@@ -9,6 +9,7 @@ from emberq.spark.options import Position
 from emberq.spark.positions import (
     LISTED_MAX,
     begin_offsets,
+    crossed_ends,
     end_offsets,
     listed,
     start_offsets,
@@ -31,6 +32,34 @@ def test_words_mean_both_ends_and_the_group() -> None:
 def test_a_group_without_offsets_is_no_start() -> None:
     with pytest.raises(ConfigError, match="give earliest or latest once"):
         start_offsets(Position(word="group"), {B: HEADS[B]}, {})
+
+
+def test_a_group_stands_where_it_stands_also_outside_of_a_queue() -> None:
+    """So that who begins there can tell what is gone."""
+    heads = {A: QueueHead(10, 100, 5), B: QueueHead(0, 20, 25)}
+
+    assert start_offsets(Position(word="group"), heads, {}) == {A: 5, B: 25}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_crossed"),
+    [
+        ({A: 8}, {A: 7}, True),
+        ({A: 8}, {A: 8}, False),
+        ({A: 8}, {B: 7}, False),
+        ({A: -1}, {A: 7}, False),  # the end, whatever that is
+        ({A: 8}, {A: -2}, False),
+        (None, {A: 7}, False),
+        ({A: 8}, None, False),
+    ],
+)
+def test_offsets_that_end_before_they_begin_are_a_mistake(
+    start: dict[MessageQueue, int] | None, end: dict[MessageQueue, int] | None, *, is_crossed: bool
+) -> None:
+    told = crossed_ends(Position(offsets=start), Position(offsets=end))
+
+    text = "endingOffsets has 7 for t k/0, before 8 of startingOffsets"
+    assert told == (text if is_crossed else None)
 
 
 def test_offsets_name_queues_and_ends() -> None:
@@ -81,6 +110,11 @@ def test_unless_its_group_a_time_or_its_name_say_where_it_begins() -> None:
 
 def test_what_a_group_has_read_of_a_topic_before_it_was_made_anew_does_not_count() -> None:
     assert begin_offsets(None, {A: QueueHead(0, 550, 900)}, {}) == {A: 0}
+
+
+def test_messages_that_have_expired_are_no_reason_to_begin_behind_them() -> None:
+    """Who reads them tells that they are gone."""
+    assert begin_offsets(None, {A: QueueHead(10, 100, 5)}, {}) == {A: 5}
 
 
 # Starts that were written down

@@ -77,3 +77,72 @@ def test_a_pattern_leaves_the_topics_of_brokers_out(tmp_path: Path) -> None:
     found = place(tmp_path, subscribePattern=".*").queues()
 
     assert sorted(queue.topic for queue in found) == ["%RETRY%shop", "orders", "orders-2"]
+
+
+# Times
+
+FIRST_MS = 1_000
+
+
+def write_timed(root: Path) -> list[Path]:
+    """Messages 0 to 99, stored at 1,000 to 1,099 ms, in files of the log of twenty each."""
+    return write_store(root, [b"x"] * 100, per_segment=20, first_time_ms=FIRST_MS)
+
+
+def by_time(place: StorePlace, number: int, *, is_end: bool = False) -> int:
+    """The offset for the time of a message."""
+    return place.offsets_by_time({QUEUE: FIRST_MS + number}, is_end=is_end)[QUEUE]
+
+
+def test_times_are_found_in_a_whole_log(tmp_path: Path) -> None:
+    write_timed(tmp_path)
+    whole = place(tmp_path)
+
+    for is_end in (False, True):
+        assert [by_time(whole, number, is_end=is_end) for number in (-5, 0, 55, 99, 100)] == [
+            *(0, 0, 55, 99, 100)
+        ]
+
+
+def test_a_start_is_found_though_the_copy_lacks_the_end_of_the_log(tmp_path: Path) -> None:
+    """Files that were not copied are no reason to read nothing, without a word."""
+    segments = write_timed(tmp_path)
+    segments[-1].unlink()
+    segments[-2].unlink()
+    cut = place(tmp_path)
+
+    assert [by_time(cut, number) for number in (30, 55, 59, 60, 90)] == [30, 55, 59, 60, 60]
+    assert [by_time(cut, number, is_end=True) for number in (55, 60, 90)] == [55, 100, 100]
+    with pytest.raises(DataLost, match="messages 60 to 100 of orders store/0 are gone"):
+        offsets(cut, QueueSlice(QUEUE, by_time(cut, 55), 100))
+
+
+def test_so_is_one_in_a_log_that_was_copied_while_it_was_written(tmp_path: Path) -> None:
+    """Its last file has its size, and zeros where nothing was written yet."""
+    last = write_timed(tmp_path)[-1]
+    last.write_bytes(bytes(last.stat().st_size))
+
+    assert by_time(place(tmp_path), 55) == 55
+    assert by_time(place(tmp_path), 85) == 80
+
+
+def test_a_gap_beside_a_time_belongs_to_the_range_that_begins_or_ends_there(
+    tmp_path: Path,
+) -> None:
+    write_timed(tmp_path)[2].unlink()  # 40 to 59
+    gapped = place(tmp_path)
+
+    assert [by_time(gapped, number) for number in (39, 50, 60, 61)] == [39, 40, 40, 61]
+    ends = [by_time(gapped, number, is_end=True) for number in (39, 50, 60, 61)]
+    assert ends == [39, 60, 60, 61]
+
+
+def test_a_damaged_record_moves_no_other_time(tmp_path: Path) -> None:
+    segment = write_timed(tmp_path)[2]
+    content = bytearray(segment.read_bytes())
+    size = len(content) // 20
+    content[10 * size : 11 * size] = bytes(size)  # message 50, the first one that is looked at
+    segment.write_bytes(content)
+
+    assert [by_time(place(tmp_path), number) for number in (30, 49, 51)] == [30, 49, 50]
+    assert [by_time(place(tmp_path), number) for number in (52, 70)] == [52, 70]

@@ -86,7 +86,8 @@ def test_what_nobody_minds_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
         for _ in range(3):
             run.reach({A: 4, B: 5}, heads(a=10))
     assert [each.getMessage() for each in caplog.records] == [
-        "messages_gone t k/1 was read up to 5, but the queue is gone"
+        "messages_gone t k/1 was read up to 5, but the queue is gone; the query goes on with the "
+        "others"
     ]
 
     run.reach({A: 4, B: 5}, heads(a=10, b=5))

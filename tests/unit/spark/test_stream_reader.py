@@ -223,6 +223,39 @@ def test_a_run_that_ends_waits_for_the_brokers_of_its_checkpoint(brokers: FakeBr
     assert driver.next_end({A: 10, B: 10}, is_all=False) == {A: 10, B: 10}
 
 
+# Starts
+
+
+@pytest.mark.parametrize("options", [{}, {"startingOffsets": "group"}])
+def test_messages_that_expired_behind_its_group_are_told_to_a_new_query(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture, options: dict[str, str]
+) -> None:
+    brokers.add(A, count=100).expire_to(30)
+    brokers.committed[A] = 10
+
+    with pytest.raises(DataLost, match="messages 10 to 30 of t a/0 are gone"):
+        query(consumerGroup="g", **options).start()
+    with caplog.at_level(logging.WARNING):
+        assert query(consumerGroup="g", **options, **LENIENT).start() == {A: 30}
+    assert "messages_gone messages 10 to 30 of t a/0 are gone" in caplog.text
+
+
+def test_a_broker_that_is_found_later_is_read_from_its_group_on_whatever_has_expired(
+    brokers: FakeBrokers,
+) -> None:
+    """So its tasks tell what is gone."""
+    brokers.add(A, B, count=10)
+    brokers.committed = {A: 5, B: 2}
+    brokers.away.add("b")
+    start = query(consumerGroup="g").start()
+    brokers.away.clear()
+    brokers.queues_there[B].expire_to(6)
+
+    read, _ = run(query(consumerGroup="g"), start)
+
+    assert [each for each in read if each.queue == B] == [QueueSlice(B, 2, 10)]
+
+
 # Starts that were written down
 
 

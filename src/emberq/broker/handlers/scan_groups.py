@@ -55,6 +55,7 @@ class ScanGroupHandlers:
         starts: ScanStarts,
         save_starts: Callable[[], Awaitable[None]],
         store_root: Path,
+        store_id: str,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -64,6 +65,7 @@ class ScanGroupHandlers:
         self._starts = starts
         self._save_starts = save_starts
         self._root = store_root.resolve()
+        self._store_id = store_id
         self._warned: set[str] = set()
 
     def add_to(self, registry: HandlerRegistry) -> None:
@@ -83,7 +85,7 @@ class ScanGroupHandlers:
             if (topic := self._topics.get(name)) is not None
             if topic.permission & Permission.READ
         }
-        heads = Heads(queues=queues, store_root=str(self._root), store_mark=self._store_mark())
+        heads = Heads(queues=queues, store_root=str(self._root), store_id=self._store_id)
         return answer(command, body=encode_body(heads, Dialect.STRICT))
 
     async def pin(self, command: Command, _: Connection) -> Command:
@@ -151,12 +153,6 @@ class ScanGroupHandlers:
         if name not in self._warned and len(self._warned) < WARNED_MAX:
             self._warned.add(name)
             log.warning("scan_moves_group_of_consumers group=%s", name)
-
-    def _store_mark(self) -> int:
-        try:
-            return (self._root / "lock").stat().st_ino
-        except OSError:
-            return 0
 
 
 def _is_external(group: GroupConfig) -> bool:

@@ -214,7 +214,12 @@ class OfficialScans:
 
     async def _store(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         async def commit(queue: MessageQueue) -> None:
-            await self._calls.commit(group, queue, offsets[queue], is_oneway=False)
+            try:
+                await self._calls.commit(group, queue, offsets[queue], is_oneway=False)
+            except BrokerError as error:  # brokers of ours pass such topics over
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                log.info("topic_gone group=%s queue=%s", group, place_name(queue))
 
         async def commit_all() -> None:
             for step in firsts_and_others(offsets):

@@ -5,6 +5,7 @@ requests, which bring fewer messages at a time.
 """
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
@@ -15,7 +16,14 @@ from emberq.client.aio.client import Client
 from emberq.client.aio.official_scans import OfficialScans, known, limited, place_name
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart, StoreHint
-from emberq.errors import BrokerError, OffsetOutOfRange
+from emberq.errors import (
+    BrokerError,
+    BrokerNotFound,
+    EmberqError,
+    OffsetOutOfRange,
+    SystemBusy,
+    TopicNotFound,
+)
 from emberq.model.queue import MessageQueue
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.groups import GroupNames
@@ -40,6 +48,8 @@ from emberq.protocol.headers.scans import (
     ScanResponse,
 )
 from emberq.protocol.headers.topics import QueryTopicConsumeByWho
+
+log = logging.getLogger(__name__)
 
 PULL_BYTES = 1024 * 1024
 
@@ -158,15 +168,23 @@ class Scans:
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Store a group's offsets, which only move forward; a group that does not exist is made.
 
+        A broker that is away or refuses keeps no other from storing its own, and topics that are
+        gone are passed over.
+
         Raises:
             NoPermission: somebody consumes with the group.
+            BrokerNotFound: several brokers are away or have failed; of one, what it met.
+            NoNameServer, BrokerError, RemotingError
         """
-        await self._know_brokers(offsets)
-        for name, own in _by_broker(offsets):
-            request = CommitRequest(group=group, offsets=_by_topic(own, offsets))
-            if await self._ask(name, ScanCommit(), request) is None:
-                await self._official.commit(name, group, {queue: offsets[queue] for queue in own})
-                await self._official.show(group, [name])
+        there = await self._with_brokers(offsets)
+        by_broker = _by_broker(there)
+        met = await asyncio.gather(
+            *(self._failure_at(name, group, own, offsets) for name, own in by_broker)
+        )
+        names = [name for name, _ in by_broker]
+        failures = {name: error for name, error in zip(names, met, strict=True) if error}
+        if failures:
+            raise _together(group, failures)
 
     async def groups(self, broker_name: str, topic: str) -> set[str]:
         """Groups that have offsets in a topic."""
@@ -174,15 +192,40 @@ class Scans:
         answer = await self._client.call_broker(broker_name, header)
         return set(decode_body(GroupNames, answer.body).groups)
 
-    async def _know_brokers(self, queues: Collection[MessageQueue]) -> None:
-        """Look up routes where a broker is not known yet: who only commits has asked for none."""
-        missing = {
-            queue.topic
-            for queue in queues
-            if not self._client.routes.addresses_of(queue.broker_name)
-        }
-        for topic in sorted(missing):
-            await self._client.routes.refresh(topic)
+    async def _with_brokers(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Queues but those of topics that are gone. Routes are looked up where a broker is not
+        known yet: who only commits has asked for none."""
+        addresses_of = self._client.routes.addresses_of
+        topics = {queue.topic for queue in queues if not addresses_of(queue.broker_name)}
+        gone = set()
+        for topic in sorted(topics):
+            try:
+                await self._client.routes.refresh(topic)
+            except TopicNotFound:
+                gone.add(topic)
+        if gone:
+            log.info("topics_not_committed without_route=%s", ",".join(sorted(gone)))
+        return [
+            queue for queue in queues if queue.topic not in gone or addresses_of(queue.broker_name)
+        ]
+
+    async def _failure_at(
+        self,
+        broker_name: str,
+        group: str,
+        queues: list[MessageQueue],
+        offsets: Mapping[MessageQueue, int],
+    ) -> EmberqError | None:
+        """What a commit at one broker met; None: it is done."""
+        own = {queue: offsets[queue] for queue in queues}
+        request = CommitRequest(group=group, offsets=_by_topic(queues, offsets))
+        try:
+            if await self._ask(broker_name, ScanCommit(), request) is None:
+                await self._official.commit(broker_name, group, own)
+                await self._official.show(group, [broker_name])
+        except EmberqError as error:
+            return error
+        return None
 
     # EmberQ's brokers
 
@@ -226,7 +269,7 @@ class Scans:
         if answer is None:
             return await self._official.heads(broker_name, queues, group)
         found = decode_body(Heads, answer.body)
-        self.stores[broker_name] = StoreHint(found.store_root, found.store_mark)
+        self.stores[broker_name] = StoreHint(found.store_root, found.store_id)
         wanted = set(queues)
         return {
             queue: QueueHead(low, high, known(committed), known(start))
@@ -249,6 +292,16 @@ class Scans:
             return await self._official.pin(broker_name, group, own)
         pinned = decode_body(PinnedStarts, answer.body).starts
         return {queue: pinned[queue.topic][queue.queue_id] for queue in queues}
+
+
+def _together(group: str, failures: Mapping[str, EmberqError]) -> EmberqError:
+    """Failures at some brokers as one. What no repetition betters comes first."""
+    for error in failures.values():
+        is_final = isinstance(error, BrokerError) and not isinstance(error, SystemBusy)
+        if is_final or len(failures) == 1:
+            return error
+    met = "; ".join(f"{name}: {error}" for name, error in failures.items())
+    return BrokerNotFound(f"offsets of {group} are not stored at {len(failures)} brokers: {met}")
 
 
 def _part(answer: Command, queue: MessageQueue, offset: int) -> ScannedPart:

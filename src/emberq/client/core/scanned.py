@@ -36,4 +36,4 @@ class StoreHint(Struct, frozen=True, gc=False):
     """Where a broker's files are, for readers that may be on its machine."""
 
     root: str
-    mark: int
+    store_id: str

@@ -16,7 +16,7 @@ class HeadsQuery(Struct, frozen=True, kw_only=True):
 class Heads(Struct, frozen=True, kw_only=True):
     queues: dict[str, list[HeadRow]]
     store_root: str = field(name="storeRoot", default="")
-    store_mark: int = field(name="storeMark", default=0)
+    store_id: str = field(name="storeId", default="")
 
 
 class PinRequest(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """The reference: one record after the other, by `emberq.record`, into lists, into Arrow."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from emberq.client.core.received import NEEDS_UNPACKING, unpacked
-from emberq.errors import RecordError
+from emberq.errors import CompressionUnavailable, RecordError
 from emberq.record import property_names
 from emberq.record.compression import decompress
 from emberq.record.decode import decode_record, read_size_and_magic
@@ -55,35 +56,52 @@ class Row:
 
 
 def decode_scalar(content: bytes | memoryview, shape: RowShape) -> Any:
-    """One batch of all rows of the shape's range. Raises RecordError."""
+    """One batch of all rows of the shape's range. Raises RecordError, UnfoldsTooFar."""
     return build(rows_of(memoryview(content), shape), shape)
 
 
 def decode_sound_records(content: bytes, shape: RowShape) -> Any:
-    """The same without the records that cannot be read; they are stepped over by their sizes."""
-    view, position = memoryview(content), 0
+    """The same without the records that cannot be read; they are stepped over by their sizes.
+
+    Raises:
+        CompressionUnavailable: which is no damage.
+    """
+    view = memoryview(content)
     rows: list[Row] = []
-    while position + SIZE_AND_MAGIC.size <= len(view):
-        size = max(SIZE_AND_MAGIC.size, read_size_and_magic(view, position)[0])
+    for start, stop in pairwise(record_edges(view)):
         try:
-            found = rows_of(view[position : position + size], shape)
+            found = rows_of(view[start:stop], shape)
             build(found, shape)
+        except CompressionUnavailable:
+            raise
         except RecordError:
             found = []
         rows += found
-        position += size
     return build(rows, shape)
 
 
 def rows_of(view: memoryview, shape: RowShape) -> list[Row]:
     rows: list[Row] = []
+    unfolded_bytes = 0
     for record in records_of(view):
         is_batch = record.system_flag & NEEDS_UNPACKING == NEEDS_UNPACKING
         for each in unpacked(record) if is_batch else (record,):
+            if is_batch:
+                unfolded_bytes += len(each.body)
+                shape.check_unfolded(unfolded_bytes)
             row = Row(each, shape)
             if shape.first <= each.queue_offset < shape.stop and _is_wanted(row, shape):
                 rows.append(row)
     return rows
+
+
+def record_edges(view: memoryview) -> Iterator[int]:
+    """Where records begin, going by the sizes they say, and where the last of them ends."""
+    position = 0
+    yield position
+    while position + SIZE_AND_MAGIC.size <= len(view):
+        position += max(SIZE_AND_MAGIC.size, read_size_and_magic(view, position)[0])
+        yield position
 
 
 def records_of(view: memoryview) -> Iterator[Record]:
@@ -103,12 +121,13 @@ def build(rows: list[Row], shape: RowShape) -> Any:
 
 def _array(column: Column, rows: list[Row]) -> Any:
     kind = ARROW_TYPES[column.type]
+    if column.name == "body":
+        maker = _body_text if column.type == names.STRING else _MAKERS["body"]
+        return pa.array(list(_bodies(rows, maker)), kind)
     if column.type == names.TIMESTAMP:
         return pa.array(list(map(_TIMES[column.name], rows)), pa.int64()).cast(kind)
     maker = _MAKERS[column.name]
-    if column.name == "body" and column.type == names.STRING:
-        maker = _body_text
-    elif column.name == "properties" and column.type == names.MAP:
+    if column.name == "properties" and column.type == names.MAP:
         maker = _map
     return pa.array(list(map(maker, rows)), kind)
 
@@ -116,6 +135,18 @@ def _array(column: Column, rows: list[Row]) -> Any:
 def _is_wanted(row: Row, shape: RowShape) -> bool:
     tags = shape.options.tags
     return not tags or row.value_of(_TAGS) in tags
+
+
+def _bodies(
+    rows: list[Row], maker: Callable[[Row], bytes | str | None]
+) -> Iterator[bytes | str | None]:
+    """Told to stop before all of them are in memory."""
+    unfolded_bytes = 0
+    for row in rows:
+        body = maker(row)
+        unfolded_bytes += len(body or b"")
+        row.shape.check_unfolded(unfolded_bytes)
+        yield body
 
 
 def _body_text(row: Row) -> str | None:

@@ -32,6 +32,11 @@ HEAD_NUMBERS = {
 TIME_MAX_MS = 253_402_300_799_999
 
 
+class UnfoldsTooFar(Exception):
+    """Bodies that are unpacked together take more memory than they may: decode fewer records at
+    once. Never leaves `emberq.spark.rows`."""
+
+
 class RowShape(NamedTuple):
     """Constant for one range of one queue."""
 
@@ -41,6 +46,13 @@ class RowShape(NamedTuple):
     first: int
     stop: int
     options: DecodeOptions
+    # Bytes of bodies that are unpacked together; None: as many as they are, of a single record.
+    unfolded_max_bytes: int | None = None
+
+    def check_unfolded(self, size_bytes: int) -> None:
+        """Raises UnfoldsTooFar."""
+        if self.unfolded_max_bytes is not None and size_bytes > self.unfolded_max_bytes:
+            raise UnfoldsTooFar(f"bodies of more than {self.unfolded_max_bytes} bytes")
 
     @property
     def schema(self) -> Any:

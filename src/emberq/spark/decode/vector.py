@@ -44,7 +44,7 @@ HAS_COMPILED = _LOOPS is not None
 
 
 def decode_vector(content: bytes, shape: RowShape) -> Any:
-    """One batch of all rows of the shape's range. Raises RecordError."""
+    """One batch of all rows of the shape's range. Raises RecordError, UnfoldsTooFar."""
     return _decode_found(find_frames(content), content, shape)
 
 

@@ -1,5 +1,6 @@
 """Offsets and starts of the groups that queries read with."""
 
+import json
 import logging
 from pathlib import Path
 from typing import cast
@@ -17,7 +18,13 @@ from emberq.broker.scan_starts import ScanStarts
 from emberq.broker.topics import Topics
 from emberq.model.subscription import ConsumeFromWhere, ConsumeType, MessageModel
 from emberq.protocol.bodies.codec import decode_body, encode_body
-from emberq.protocol.bodies.scans import CommitRequest, OffsetsByTopic, PinnedStarts, PinRequest
+from emberq.protocol.bodies.scans import (
+    CommitRequest,
+    HeadsQuery,
+    OffsetsByTopic,
+    PinnedStarts,
+    PinRequest,
+)
 from emberq.protocol.codes import EmberqCode, ResponseCode
 from emberq.protocol.command import Command
 from emberq.protocol.fastjson_writer import Dialect
@@ -25,6 +32,7 @@ from emberq.remoting.registry import HandlerRegistry
 from emberq.store.message_store import MessageStore
 from tests.unit.broker.peers import Peer, ask
 
+STORE_ID = "5" * 32
 MANNER = Manner(
     ConsumeType.CONSUME_PASSIVELY,
     MessageModel.CLUSTERING,
@@ -34,6 +42,7 @@ MANNER = Manner(
 
 class Bench:
     def __init__(self, folder: Path) -> None:
+        self.root = folder.resolve()
         self.topics = Topics(BrokerConfig(), now_ms=lambda: 0)
         self.topics.create_if_absent("T", 4)
         self.groups = Groups(is_auto_created=lambda: True, now_ms=lambda: 0)
@@ -49,6 +58,7 @@ class Bench:
             starts=ScanStarts(),
             save_starts=self.save,
             store_root=folder,
+            store_id=STORE_ID,
         ).add_to(self.registry)
 
     async def save(self) -> None:
@@ -68,6 +78,10 @@ class Bench:
         body = PinRequest(group=group, starts=starts, is_cleared=is_cleared)
         content = encode_body(body, Dialect.STRICT)
         return await ask(self.registry, Peer(), EmberqCode.SCAN_PIN, body=content)
+
+    async def heads(self) -> Command:
+        content = encode_body(HeadsQuery(topics=[]), Dialect.STRICT)
+        return await ask(self.registry, Peer(), EmberqCode.SCAN_HEADS, body=content)
 
     def committed(self, group: str) -> int:
         return self.offsets.query(group, "T", 0)
@@ -151,3 +165,10 @@ async def test_a_broker_warns_of_so_many_groups_and_no_more(
         await bench.commit(f"g{number}", 1)
 
     assert len(caplog.messages) == 2
+
+
+async def test_a_broker_says_where_its_files_are_and_their_id_but_no_inode(bench: Bench) -> None:
+    """Readers of before the id believed the inode `storeMark`: without it they ask the broker."""
+    answer = json.loads((await bench.heads()).body)
+
+    assert answer == {"queues": {}, "storeRoot": str(bench.root), "storeId": STORE_ID}

@@ -136,7 +136,7 @@ class Scene:
         with closing(Link(ConnectionOptions(name_server=name_server))) as link:
 
             async def find() -> MessageQueue:
-                producer = await producer_of(link, options, options.producer_group)
+                producer = await producer_of(link, options.producer_group)
                 place = LedgerPlace(link, producer, options)
                 return await place.find(is_new_writer=is_new_writer)
 

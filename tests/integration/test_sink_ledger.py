@@ -1,5 +1,7 @@
-"""The ledger of the Spark sink on real brokers, of which one is away or none makes topics."""
+"""The ledger of the Spark sink on real brokers, of which one is away or none makes topics, and
+batches whose driver is gone."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,11 +11,16 @@ import pyarrow as pa
 import pytest
 
 from emberq import Producer
-from emberq.errors import BrokerNotFound, TopicNotFound
-from emberq.spark import transactional_delivery
+from emberq.client.aio import transactions
+from emberq.errors import BrokerNotFound, ClientError, TopicNotFound
+from emberq.spark import ledger_topic, links, row_sending, transactional_delivery
+from emberq.spark.batch_ledger import CommitDecision
 from emberq.spark.ledger_place import LEDGER_TOPIC
+from emberq.spark.ledger_topic import LedgerTopic
 from emberq.spark.row_sending import Task
+from emberq.spark.sink import _delivery
 from emberq.spark.sink_options import parse_sink
+from emberq.spark.staged_halves import Staged, parts_of
 from emberq.spark.transactional_delivery import TransactionalDelivery
 from tests.spark.cluster import Cluster, running_cluster, until
 from tests.spark.two_brokers import TwoBrokers, running_two_brokers
@@ -116,5 +123,165 @@ def test_a_query_that_was_not_transactional_so_far_is_told_what_to_do_and_goes_o
 
         producer.create_topic(LEDGER_TOPIC, queues=1, template_topic="DefaultCluster")
     delivery.commit([delivery.write(rows(["a"]), Task("query", 7, 0))])
+
+    assert counted(name_server, "one") == {"a": 1}
+
+
+# A topic on one of two brokers
+
+
+@pytest.fixture
+def begun_anew(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Forgets what this process knows of clusters, as one that begins."""
+
+    def forget() -> None:
+        monkeypatch.setattr(links, "_links", {})
+        monkeypatch.setattr(row_sending, "_producers", {})
+        monkeypatch.setattr(transactional_delivery, "_deliveries", {})
+
+    return forget
+
+
+@pytest.mark.parametrize("delivery", ["idempotent", "transactional"])
+def test_rows_of_a_topic_whose_only_broker_is_away_go_to_no_other(
+    brokers: TwoBrokers, begun_anew: Any, delivery: str
+) -> None:
+    name_server, bodies = brokers.name_server, [f"{number:02}" for number in range(40)]
+    brokers.kill("broker-b")
+    with Producer("one", name_server=name_server) as producer:
+        until(lambda: {each.broker_name for each in producer.queues_of("TBW102")} == {"broker-a"})
+        producer.create_topic("orders", queues=2)
+    brokers.start("broker-b")
+    given = {"nameServer": name_server, "topic": "orders", "delivery": delivery, **AT_ONCE}
+
+    def write() -> None:
+        begun_anew()
+        one = _delivery(parse_sink(given))
+        one.commit([one.write(rows(bodies), Task("query", 0, 0))])
+
+    write()
+    brokers.kill("broker-a")
+    until(lambda: _holders_of(name_server, "orders") == set())
+    with pytest.raises(BrokerNotFound, match=r"broker that is there has the topic orders|is away"):
+        write()
+    assert _holders_of(name_server, "orders") == set()  # no other broker has made it
+
+    brokers.start("broker-a")
+    until(lambda: _holders_of(name_server, "orders") == {"broker-a"})
+    write()
+
+    assert counted(name_server, "orders") == Counter(bodies)
+
+
+def _holders_of(name_server: str, topic: str) -> set[str]:
+    with Producer("lookers", name_server=name_server) as producer:
+        try:
+            return {queue.broker_name for queue in producer.queues_of(topic)}
+        except TopicNotFound:
+            return set()
+
+
+@pytest.mark.parametrize("delivery", ["idempotent", "transactional"])
+def test_a_topic_that_nobody_made_is_named(brokers: TwoBrokers, delivery: str) -> None:
+    given = {"nameServer": brokers.name_server, "delivery": delivery, **AT_ONCE}
+    plain = _delivery(parse_sink({**given, "delivery": "at-least-once", "topic": "made"}))
+    plain.write(rows(["a"]), Task("query", 0, 0))  # at least once topics are made
+
+    with pytest.raises(BrokerNotFound, match=r"has the topic orders\..* make it"):
+        _delivery(parse_sink({**given, "topic": "orders"})).write(rows(["a"]), Task("w", 0, 0))
+    assert set(counted(brokers.name_server, "made")) == {"a"}
+
+
+# Drivers that are gone, and clocks that differ
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[Cluster]:
+    """A broker that soon asks what became of half messages, and gives them up after five times."""
+    keys = {"transactionTimeOut": "500", "transactionCheckInterval": "1000"}
+    with running_cluster(tmp_path, **keys, transactionCheckMax="5") as running:
+        yield running
+
+
+def make(name_server: str, topic: str, queues: int = 1) -> None:
+    with Producer("makers", name_server=name_server) as producer:
+        producer.create_topic(topic, queues=queues)
+
+
+def decided(delivery: TransactionalDelivery, staged: Staged) -> CommitDecision:
+    """As by a driver that dies behind its decision."""
+    link, known = delivery._batches()
+    key, ledger = staged.batch_key, known.ledger
+    decision_id = link.wait(
+        ledger.commit(key, staged.writes, list(parts_of([staged])), Counter[str]())
+    )
+    found = link.wait(ledger.outcome_after(key, decision_id))
+    assert found.commit is not None
+    return found.commit
+
+
+def test_a_large_batch_is_finished_however_few_of_its_messages_a_broker_asks_about_in_time(
+    asking: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactional_delivery, "LEASE_S", 1.0)
+    monkeypatch.setattr(transactions, "CHECKS_WAITING_MAX", 2)
+    make(asking.name_server, "orders", queues=4)
+    delivery = sink(asking.name_server, topic="orders")
+    bodies = [f"{number:04}" for number in range(3000)]
+
+    decided(delivery, delivery.write(rows(bodies), Task("query", 0, 0)))
+
+    until(lambda: len(counted(asking.name_server, "orders")) == len(bodies))
+    assert counted(asking.name_server, "orders") == Counter(bodies)
+
+
+def test_of_those_who_would_finish_a_batch_the_first_does(asking: Cluster) -> None:
+    make(asking.name_server, "orders")
+    delivery = sink(asking.name_server, topic="orders")
+    commit = decided(delivery, delivery.write(rows(["a"]), Task("query", 0, 0)))
+    link, known = delivery._batches()
+
+    def claim(lease_s: float) -> bool:
+        return link.wait(known.ledger.claim("query-0", commit, 0, lease_s))
+
+    assert not claim(60.0)  # the driver has decided just now
+    assert claim(0.0)
+    assert not claim(60.0)
+
+
+def test_a_clock_that_is_behind_the_brokers_is_no_reason_to_wait(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name_server, now_ns = closed_cluster.name_server, time.time_ns
+    with Producer("makers", name_server=name_server) as producer:
+        producer.create_topic("one", queues=1, template_topic="DefaultCluster")
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() - 100 * 10**9)
+    monkeypatch.setattr(ledger_topic, "VISIBLE_WITHIN_S", 5.0)
+    delivery = sink(name_server, topic="one")
+
+    for batch in range(2):
+        delivery.commit([delivery.write(rows(["a"]), Task("query", batch, 0))])
+
+    assert counted(name_server, "one") == {"a": 2}
+
+
+def test_a_decision_that_is_not_found_in_time_is_named_and_stands(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name_server = closed_cluster.name_server
+    with Producer("makers", name_server=name_server) as producer:
+        producer.create_topic("one", queues=1, template_topic="DefaultCluster")
+    delivery = sink(name_server, topic="one")
+    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+
+    async def nothing(self: LedgerTopic, key: str) -> list[Any]:
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger_topic, "VISIBLE_WITHIN_S", 0.05)
+        patched.setattr(LedgerTopic, "_messages", nothing)
+        with pytest.raises(ClientError, match=r"about batch query-0 is stored in EMBERQ_SPARK_L"):
+            delivery.commit([staged])
+    delivery.commit([staged])
 
     assert counted(name_server, "one") == {"a": 1}

@@ -106,6 +106,23 @@ def test_a_row_may_be_delivered_later(spark: SparkSession, topics: Topics) -> No
     assert stored_ms["by a level"] >= begin_ms + 1000
 
 
+@pytest.mark.parametrize("zone", ["GMT+8", "UTC+8", "Z"])
+def test_a_moment_is_the_same_in_zones_that_only_spark_knows(
+    spark: SparkSession, topics: Topics, zone: str
+) -> None:
+    topic = topics.make(queues=1)
+    past = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    frame = spark.createDataFrame([("x", past)], "body string, deliverAt timestamp")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        write(frame, topics, topic)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+
+    assert [row.body for row in read(spark, topics, topic)] == ["x"]
+
+
 def test_a_stream_copies_a_topic_and_a_repeated_batch_repeats_its_ids(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
@@ -148,7 +165,13 @@ def test_a_stream_copies_a_topic_and_a_repeated_batch_repeats_its_ids(
         ("SELECT 1 AS body", "column body is int; the sink takes binary or string"),
         ("SELECT 'x' AS tags", "a message needs a column body"),
         ("SELECT cast(null AS string) AS body", "row 0 has no body"),
-        ("SELECT 'x' AS body, 99 AS queueId", "has no queue 99"),
+        ("SELECT 'x' AS body, 99 AS queueId", "row 0: .* has no queue 99"),
+        ("SELECT 'x' AS body, ' ' AS tags", "row 0 for .*: the property 'TAGS' is empty"),
+        ("SELECT '' AS body", "row 0 for .*: a message needs a body"),
+        (
+            "SELECT 'x' AS body, timestamp'+12000-01-01 00:00:00' AS deliverAt",
+            "row 0 has no year from 1 to 9999 in its column deliverAt",
+        ),
     ],
 )
 def test_what_cannot_be_sent_is_told(

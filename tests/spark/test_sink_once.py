@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from emberq.errors import BrokerNotFound, ConfigError
+from emberq.errors import BrokerNotFound, ConfigError, MessageRefused
 from emberq.spark.idempotent_delivery import IdempotentDelivery
 from emberq.spark.row_sending import Task
 from emberq.spark.sink_options import check_sink_columns, parse_sink
@@ -86,6 +86,16 @@ def test_with_ids_of_their_own_rows_may_come_in_any_order_and_batch(
     delivery.write(rows(["b", "d", "d"], id=["2", "4", "4"]), Task("w", 7, 0))
 
     assert bodies_in(topics, topic) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_row_without_an_id_among_rows_that_have_one_is_refused(
+    delivery: IdempotentDelivery, topics: Topics, topic: str, missing: str | None
+) -> None:
+    with pytest.raises(MessageRefused, match="row 2 has no id"):
+        delivery.write(rows(["a", "b", "c"], id=["1", "2", missing]), Task("w", 0, 0))
+
+    assert bodies_in(topics, topic) == []
 
 
 def test_a_write_waits_for_the_brokers_that_it_was_told_of(topics: Topics, topic: str) -> None:

@@ -67,6 +67,26 @@ def is_decided(decisions: Collection[Decision], decision_id: str) -> bool:
     return any(decision.id == decision_id for decision in decisions)
 
 
+class WorkSign(Struct, frozen=True):
+    """A message about a committed batch: somebody worked on it when it was stored. With a claim
+    somebody would go on with the work of somebody else."""
+
+    offset: int
+    stored_at_ms: int
+    is_claim: bool = False
+
+
+def counted_signs(signs: Iterable[WorkSign], lease_ms: float) -> list[WorkSign]:
+    """Those that count, in the order of their queue: a claim does if nobody had worked on the
+    batch for so long, so of several at once the first does."""
+    counted: list[WorkSign] = []
+    for sign in sorted(signs, key=lambda each: each.offset):
+        is_early = bool(counted) and sign.stored_at_ms - counted[-1].stored_at_ms < lease_ms
+        if not (sign.is_claim and is_early):
+            counted.append(sign)
+    return counted
+
+
 def check_is_same_write(batch_key: str, commit: CommitDecision, rows: Mapping[str, int]) -> None:
     """That a write whose name is committed has the rows that were committed. One without rows
     has nothing to lose, and of older commits nobody knows.

@@ -38,9 +38,9 @@ def _places(rows: EncodedRows, queues: Sequence[MessageQueue], first_queue: int)
     places = np.full(len(rows), -1)
     if rows.queue_ids is not None and rows.queue_ids.null_count < len(rows):
         for queue_id in rows.queue_ids.drop_null().unique().to_pylist():
-            queue = numbered(queues, queue_id, rows.topic)
             is_own = rows.queue_ids.is_valid().to_numpy(zero_copy_only=False)
             is_own &= rows.queue_ids.fill_null(queue_id).to_numpy() == queue_id
+            queue = numbered(queues, queue_id, rows.topic, int(rows.rows[is_own.argmax()]))
             places[is_own] = queues.index(queue)
     if rows.ordering_hashes is not None:
         is_ordered = (places < 0) & rows.has_ordering

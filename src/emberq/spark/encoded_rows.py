@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, is_batch_topic
+from emberq.client.core.outgoing import is_batch_topic
+from emberq.errors import MessageRefused
 from emberq.record import property_names as names
 from emberq.record.layout import BATCH_ELEMENT_SIZE_MIN, BATCH_PREFIX, PROPERTIES_SIZE_MAX
 from emberq.record.string_hash import java_string_hash
@@ -43,6 +44,7 @@ class EncodedRows(Struct, frozen=True):
     """Elements of one topic in the order of their rows, and what decides where each goes."""
 
     topic: str
+    rows: Any  # their numbers in the task
     elements: Any  # a column of bytes
     queue_ids: Any | None  # a column; null: any queue
     ordering_hashes: Any  # numbers, or None; where the mask is False, any queue
@@ -101,7 +103,9 @@ class RowEncoder:
         bodies = columns.get("body", columns.get("value"))
         if bodies is None or bodies.null_count or bodies.nbytes > _TOGETHER_MAX_BYTES:
             return None
-        if _some(columns, "deliverAt", "delayLevel") or not is_batch_topic(topic):
+        if _some(columns, "deliverAt", "delayLevel") or not _is_batch_topic(topic, numbers):
+            return None
+        if self._rows.rules.has_own_ids and _lacks_some(columns.get("id")):
             return None
         bodies = bodies.cast(pa.binary())
         parts = _Parts(len(bodies))
@@ -115,12 +119,14 @@ class RowEncoder:
         if not parts.is_ordinary:
             return None
         text = parts.text(self._keys(topic, ids, len(bodies)))
-        elements = _elements(bodies, text, columns.get("flag"), parts.count)
+        size_max = self._rows.rules.size_max_bytes
+        elements = _elements(bodies, text, columns.get("flag"), parts.count, size_max)
         if elements is None:
             return None
         ordering = columns.get("shardingKey")
         return EncodedRows(
             topic,
+            numbers,
             elements,
             columns.get("queueId"),
             None if ordering is None else java_hashes(ordering),
@@ -212,8 +218,10 @@ class _Parts:
         )
 
 
-def _elements(bodies: Any, text: Any, flags: Any | None, properties: int) -> Any | None:
-    """Elements of a batch; None if the client would refuse one of them."""
+def _elements(
+    bodies: Any, text: Any, flags: Any | None, properties: int, size_max: int
+) -> Any | None:
+    """Elements of a batch; None if one of them would be refused, or is too large for a batch."""
     body_sizes, text_sizes = np.diff(offsets_of(bodies)), np.diff(offsets_of(text))
     if not len(bodies):
         return None
@@ -223,7 +231,7 @@ def _elements(bodies: Any, text: Any, flags: Any | None, properties: int) -> Any
     content = _content(text)
     # A separator inside a name or value is one more than there should be.
     separators = np.count_nonzero(content <= 2)
-    if sizes.max() > MESSAGE_SIZE_MAX_BYTES or separators != 2 * properties:
+    if sizes.max() > size_max or separators != 2 * properties:
         return None
     heads = np.zeros((len(sizes), BATCH_PREFIX.size // 4), ">i4")
     heads[:, 0] = sizes
@@ -292,6 +300,21 @@ def _chosen(columns: Mapping[str, Any], is_own: Any | None) -> Mapping[str, Any]
 
 def _chosen_numbers(numbers: Any, is_own: Any | None) -> Any:
     return numbers if is_own is None else numbers[np.asarray(is_own)]
+
+
+def _is_batch_topic(topic: str, numbers: Any) -> bool:
+    """Raises MessageRefused as `check_topic`, for the first of these rows."""
+    try:
+        return is_batch_topic(topic)
+    except MessageRefused as refusal:
+        raise MessageRefused(f"row {numbers[0]} for {topic[:64]}: {refusal}") from None
+
+
+def _lacks_some(texts: Any | None) -> bool:
+    """Whether a column has rows without a text."""
+    if texts is None:
+        return False
+    return bool(texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py())
 
 
 def _some(columns: Mapping[str, Any], *wanted: str) -> bool:

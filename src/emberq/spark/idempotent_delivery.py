@@ -12,6 +12,7 @@ from emberq.model.queue import MessageQueue
 from emberq.spark.encoded_rows import RowEncoder
 from emberq.spark.links import link_to
 from emberq.spark.outgoing_rows import ID_PROPERTY, RowMessages
+from emberq.spark.row_rules import RowRules
 from emberq.spark.row_sending import (
     ByQueue,
     Encoded,
@@ -42,8 +43,10 @@ class IdempotentDelivery:
         """
         options = self._options
         link = link_to(options.connection)
-        producer = link.run(lambda: producer_of(link, options, options.producer_group), 0)
-        rows = RowMessages(options.topic, task.id_prefix)
+        producer = link.run(lambda: producer_of(link, options.producer_group), 0)
+        size_max = options.send_max_bytes
+        rules = RowRules(size_max_bytes=size_max, is_never_alone=True, has_own_ids=True)
+        rows = RowMessages(options.topic, task.id_prefix, rules)
         sends = OnceSends(link.client, link.client.wrap(options.producer_group))
 
         async def send_to(queue: MessageQueue, own: list[Message]) -> None:
@@ -52,7 +55,7 @@ class IdempotentDelivery:
                 for message in own
             ]
             await sent_again(
-                lambda: sends.send(with_ids, queue, options.timeout_s),
+                lambda: sends.send(with_ids, queue, options.timeout_s, size_max=size_max),
                 producer,
                 queue.topic,
                 options,

@@ -203,7 +203,7 @@ class LedgerPlace:
             await self._link.check_present(self._options.brokers)
         else:
             await looked_up_anew(self._client, topic)
-            queues = await queues_for(self._link, self._producer, topic, self._options.brokers)
+            queues = await queues_for(self._link, self._producer, topic, self._options)
             near = {queue.broker_name for queue in queues}
         table = await self._cluster_table()
         masters = {

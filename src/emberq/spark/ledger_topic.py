@@ -5,7 +5,8 @@ Everything here is an official request, so it works with official brokers too.
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -19,6 +20,8 @@ from emberq.spark.batch_ledger import (
     CommitDecision,
     Decision,
     Outcome,
+    WorkSign,
+    counted_signs,
     decode_decision,
     encode_decision,
     is_decided,
@@ -32,9 +35,13 @@ from emberq.spark.staged_halves import Halves, decode_part, encode_part
 
 __all__ = ["LEDGER_TOPIC", "LedgerTopic", "Progress"]
 
+T = TypeVar("T")
+
 # Brokers index a message a moment after they store it.
 VISIBLE_WITHIN_S = 30.0
 _POLL_FIRST_S, _POLL_MAX_S = 0.005, 0.5
+_CLAIM = "claim"
+_MS = 1000
 
 
 class Progress(Struct, frozen=True):
@@ -77,7 +84,7 @@ class LedgerTopic:
         `outcome_after` to say. `rows` are those of each topic, for a write that has a name."""
         decision_id = uuid.uuid4().hex
         for number, part in enumerate(parts):
-            key = f"{batch_key}-{decision_id}-{number}"
+            key = _part_key(batch_key, decision_id, number)
             await self._append(key, "part", encode_part(part))
         decision = CommitDecision(
             id=decision_id, writes=tuple(writes), parts=len(parts), rows=dict(rows)
@@ -92,13 +99,37 @@ class LedgerTopic:
         return decision.id
 
     async def outcome_after(self, batch_key: str, decision_id: str) -> Outcome:
-        """The outcome, when a decision and all before it can be seen."""
-        async with asyncio.timeout(VISIBLE_WITHIN_S + self._options.broker_wait_s):
-            pause_s = _POLL_FIRST_S
-            while not is_decided(found := await self._decisions(batch_key), decision_id):
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _POLL_MAX_S)
-        return outcome(found)
+        """The outcome, when a decision and all before it can be seen.
+
+        Raises:
+            ClientError: it cannot be seen, though it is stored.
+        """
+
+        async def look() -> Outcome | None:
+            found = await self._decisions(batch_key)
+            return outcome(found) if is_decided(found, decision_id) else None
+
+        return await self._seen(look, f"the decision {decision_id} about batch {batch_key}")
+
+    async def _seen(self, look: Callable[[], Awaitable[T | None]], what: str) -> T:
+        """What is stored, as soon as queries find it."""
+        limit_s = VISIBLE_WITHIN_S + self._options.broker_wait_s
+        pause_s = _POLL_FIRST_S
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                while (found := await look()) is None:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _POLL_MAX_S)
+        except TimeoutError:
+            if not limit.expired():  # that of a call
+                raise
+            assert self._queue is not None
+            raise ClientError(
+                f"{what} is stored in {LEDGER_TOPIC} on {self._queue.broker_name}, and not found "
+                f"by its key within {limit_s:g} s: the broker's index is behind",
+                hint="The outcome is in the ledger: repeat the batch, and it is carried out",
+            ) from None
+        return found
 
     async def _decisions(self, batch_key: str) -> list[Decision]:
         return [decode_decision(message.body) for message in await self._messages(batch_key)]
@@ -107,35 +138,59 @@ class LedgerTopic:
 
     async def part(self, batch_key: str, commit: CommitDecision, number: int) -> Halves:
         """Raises ClientError: the ledger has lost it."""
-        key = f"{batch_key}-{commit.id}-{number}"
+        key = _part_key(batch_key, commit.id, number)
         found = await self._messages(key)
         if not found:
             raise ClientError(f"{LEDGER_TOPIC} has no {key}: it expired, or the index is behind")
         return decode_part(found[0].body)
 
     async def note_done(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
-        await self._append(f"{batch_key}-{commit.id}-done", "done", b"%d" % parts_done)
+        await self._append(_done_key(batch_key, commit), "done", b"%d" % parts_done)
 
-    async def progress(self, batch_key: str, commit: CommitDecision) -> Progress:
-        notes = await self._messages(f"{batch_key}-{commit.id}-done")
-        decisions = await self._messages(batch_key)
+    async def progress(self, batch_key: str, commit: CommitDecision, lease_s: float) -> Progress:
+        notes = await self._messages(_done_key(batch_key, commit))
+        signs = counted_signs(await self._signs(batch_key, notes), lease_s * _MS)
         return Progress(
             max((int(note.body) for note in notes), default=0),
-            max((message.stored_at_ms for message in (*notes, *decisions)), default=0),
+            signs[-1].stored_at_ms if signs else 0,
         )
+
+    async def claim(
+        self, batch_key: str, commit: CommitDecision, parts_done: int, lease_s: float
+    ) -> bool:
+        """Say that a commit is carried out here from now on. It holds if nobody has worked on it
+        for so long, by the broker's clock: of several who say so at once, for the first."""
+        key = _done_key(batch_key, commit)
+        offset = await self._append(key, _CLAIM, b"%d" % parts_done)
+
+        async def look() -> list[ReceivedMessage] | None:
+            notes = await self._messages(key)
+            return notes if any(note.queue_offset == offset for note in notes) else None
+
+        notes = await self._seen(look, f"a claim of batch {batch_key}")
+        signs = await self._signs(batch_key, notes)
+        return any(sign.offset == offset for sign in counted_signs(signs, lease_s * _MS))
+
+    async def _signs(self, batch_key: str, notes: Sequence[ReceivedMessage]) -> list[WorkSign]:
+        about_it = [*notes, *await self._messages(batch_key)]
+        return [
+            WorkSign(each.queue_offset, each.stored_at_ms, each.tags == _CLAIM) for each in about_it
+        ]
 
     # Messages
 
-    async def _append(self, key: str, tag: str, body: bytes) -> None:
-        """A message that is there twice says the same twice."""
+    async def _append(self, key: str, tag: str, body: bytes) -> int:
+        """Its offset. A message that is there twice says the same twice."""
         message = Message(LEDGER_TOPIC, body, keys=key, tags=tag)
 
-        async def once() -> None:
-            result = await self._producer.send(message, queue=self._queue)
+        async def once() -> int:
+            timeout_s = self._options.timeout_s
+            result = await self._producer.send(message, queue=self._queue, timeout=timeout_s)
             if result.status != "SEND_OK":
                 raise SendFailed(f"the ledger's message {key} was stored as {result.status}", ())
+            return result.queue_offset
 
-        await sent_again(once, self._producer, LEDGER_TOPIC, self._options)
+        return await sent_again(once, self._producer, LEDGER_TOPIC, self._options)
 
     async def _messages(self, key: str) -> list[ReceivedMessage]:
         """In the order of the queue, of which there is one: no other broker is asked."""
@@ -150,3 +205,11 @@ class LedgerTopic:
             self._options,
         )
         return sorted(found, key=lambda message: message.queue_offset)
+
+
+def _part_key(batch_key: str, decision_id: str, number: int) -> str:
+    return f"{batch_key}-{decision_id}-{number}"
+
+
+def _done_key(batch_key: str, commit: CommitDecision) -> str:
+    return f"{batch_key}-{commit.id}-done"

@@ -108,7 +108,13 @@ SOURCE = (
 SINK = (
     Option("topic", "", 'where rows without a `topic` go; `save("orders")` means the same'),
     Option("producerGroup", "emberq-spark", "the group of the producers in tasks"),
-    Option("send.timeoutMs", "10000", "how long one request may take, its retries included"),
+    Option("send.timeoutMs", "10000", "how long one request may take"),
+    Option(
+        "send.maxBytes",
+        "4m",
+        "bytes of a request, and of one row's body, at most; no more than the brokers' "
+        "`maxMessageSize`",
+    ),
     Option(
         "delivery",
         "at-least-once",

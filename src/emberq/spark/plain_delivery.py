@@ -4,6 +4,7 @@ requests; queues go side by side."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from emberq.client.aio.producer import Producer
@@ -13,6 +14,8 @@ from emberq.model.queue import MessageQueue
 from emberq.spark.encoded_rows import RowEncoder, unique_keys
 from emberq.spark.links import RETRY_PAUSE_FIRST_S, RETRY_PAUSE_MAX_S, link_to
 from emberq.spark.outgoing_rows import RowMessages
+from emberq.spark.row_requests import requests_of
+from emberq.spark.row_rules import RowRules
 from emberq.spark.row_sending import (
     ByQueue,
     Encoded,
@@ -35,28 +38,18 @@ class PlainDelivery:
         """How many messages were sent. Raises MessageRefused, SendFailed, BrokerError."""
         options = self._options
         link = link_to(options.connection)
-        producer = link.run(lambda: producer_of(link, options, options.producer_group), 0)
-        rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None)
-        safely = SafeSends(options.retries)
+        producer = link.run(lambda: producer_of(link, options.producer_group), 0)
+        rules = RowRules(size_max_bytes=options.send_max_bytes)
+        rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None, rules)
+        sends = _Sends(producer, options, f"a batch of {task.id_prefix}")
 
         async def send(by_queue: ByQueue) -> None:
-            await side_by_side(
-                _send_in_order(producer, queue, own, options, safely)
-                for queue, own in by_queue.items()
-            )
-
-        name = f"a batch of {task.id_prefix}"
+            await side_by_side(sends.in_order(queue, own) for queue, own in by_queue.items())
 
         def keys(topic: str, ids: Any, count: int) -> Any:
             return unique_keys(link.client.keys.take_numbers, count)
 
-        def send_elements(body: bytes, queue: MessageQueue) -> Awaitable[object]:
-            async def once() -> list[SendResult]:
-                return [await producer.encoded.send(body, queue, name)]
-
-            return safely.send(once, queue)
-
-        encoded = Encoded(RowEncoder(rows, keys), send_elements)
+        encoded = Encoded(RowEncoder(rows, keys), sends.safely)
         sending = RowSending(rows, link, producer, task, options, send, encoded=encoded)
         return sending.run(batches)
 
@@ -103,31 +96,29 @@ class SafeSends:
         self._is_warned = True
 
 
-async def _send_in_order(
-    producer: Producer,
-    queue: MessageQueue,
-    messages: list[Message],
-    options: SinkOptions,
-    safely: SafeSends,
-) -> None:
-    """Plain messages together; one with a delay cannot travel with others."""
+class _Sends:
+    """Of one task."""
 
-    async def send(some: list[Message]) -> None:
-        async def once() -> list[SendResult]:
-            if some[0].delay is None:
-                return await producer.send_batch(some, queue=queue)
-            return [await producer.send(some[0], queue=queue)]
+    def __init__(self, producer: Producer, options: SinkOptions, name: str) -> None:
+        """Failures call a batch by this name."""
+        self._producer = producer
+        self._options = options
+        self._name = name
+        self._safe = SafeSends(options.retries)
 
-        await sent_again(lambda: safely.send(once, queue), producer, queue.topic, options)
+    async def in_order(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
+        """One request after the other, each until it arrives."""
+        options, take_keys = self._options, self._producer.client.keys.take
+        for request in requests_of(messages, take_keys, options.send_max_bytes):
+            work = partial(self.safely, request, queue)
+            await sent_again(work, self._producer, queue.topic, options)
 
-    together: list[Message] = []
-    for message in messages:
-        if message.delay is None:
-            together.append(message)
-            continue
-        if together:
-            await send(together)
-            together = []
-        await send([message])
-    if together:
-        await send(together)
+    async def safely(self, request: bytes | Message, queue: MessageQueue) -> None:
+        """Elements of a batch, or a message that goes alone."""
+        await self._safe.send(partial(self._once, request, queue), queue)
+
+    async def _once(self, request: bytes | Message, queue: MessageQueue) -> list[SendResult]:
+        producer, timeout_s = self._producer, self._options.timeout_s
+        if isinstance(request, Message):
+            return [await producer.send(request, queue=queue, timeout=timeout_s)]
+        return [await producer.encoded.send(request, queue, self._name, timeout_s)]

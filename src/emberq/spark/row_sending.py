@@ -13,17 +13,27 @@ from msgspec import Struct
 from emberq.client.aio.producer import Producer
 from emberq.client.aio.transactions import Check
 from emberq.client.core.message import Message
-from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES
-from emberq.errors import BrokerNotFound, RemotingError, SendFailed, TopicNotFound
+from emberq.errors import (
+    BrokerError,
+    BrokerNotFound,
+    RemotingError,
+    SendFailed,
+    TopicNotFound,
+)
 from emberq.model.queue import MessageQueue
 from emberq.spark.encoded_placing import bodies_of, placed_rows
 from emberq.spark.encoded_rows import EncodedRows, RowEncoder
 from emberq.spark.links import Link, looked_up_anew, retried
-from emberq.spark.outgoing_rows import RowMessages, placed, values_of
-from emberq.spark.sink_options import SinkOptions
+from emberq.spark.outgoing_columns import values_of
+from emberq.spark.outgoing_rows import RowMessages, placed
+from emberq.spark.row_rules import SIZE_HINT
+from emberq.spark.sink_options import SEND_MAX_BYTES, Delivered, SinkOptions
 
 T = TypeVar("T")
 ByQueue = Mapping[MessageQueue, list[Message]]
+
+# What brokers, official ones too, say about a request or a message that is too large for them.
+_SIZE_REMARKS = ("size exceeded", "length limit")
 
 _producers: dict[tuple[int, str], Producer] = {}  # by link and group
 
@@ -116,14 +126,21 @@ class RowSending:
         lists = {name: values_of(name, column, first_row) for name, column in columns.items()}
         messages = list(self._rows.messages(lists, batch.num_rows))
         queue_ids = lists.get("queueId", [None] * batch.num_rows)
-        return self._send_messages(messages, queue_ids, first_queue)
+        return self._send_messages(messages, queue_ids, first_queue, first_row)
 
     async def _send_messages(
-        self, messages: Sequence[Message], queue_ids: Sequence[int | None], first_queue: int
+        self,
+        messages: Sequence[Message],
+        queue_ids: Sequence[int | None],
+        first_queue: int,
+        first_row: int,
     ) -> None:
         topics = dict.fromkeys(message.topic for message in messages)
         queues = {topic: await self._queues(topic) for topic in topics}
-        await self._send(placed(messages, queue_ids, queues, first_queue, by_id=self._by_id))
+        by_queue = placed(
+            messages, queue_ids, queues, first_queue, by_id=self._by_id, first_row=first_row
+        )
+        await self._send(by_queue)
 
     async def _send_encoded(
         self, encoded: Encoded, by_topic: Sequence[EncodedRows], first_queue: int
@@ -136,35 +153,52 @@ class RowSending:
 
     async def _send_elements(self, encoded: Encoded, queue: MessageQueue, elements: Any) -> None:
         """One request after the other: rows of a queue keep their order."""
-        for body in bodies_of(elements, MESSAGE_SIZE_MAX_BYTES, encoded.together_max):
+        for body in bodies_of(elements, self._options.send_max_bytes, encoded.together_max):
             once = partial(encoded.send, body, queue)
             await sent_again(once, self._producer, queue.topic, self._options)
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
-        work = partial(queues_for, self._link, self._producer, topic, self._options.brokers)
+        work = partial(queues_for, self._link, self._producer, topic, self._options)
         return await sent_again(work, self._producer, topic, self._options)
 
 
 async def queues_for(
-    link: Link, producer: Producer, topic: str, brokers: Sequence[str]
+    link: Link, producer: Producer, topic: str, options: SinkOptions
 ) -> list[MessageQueue]:
-    """Where messages of a topic may go: queues of these brokers, or all if none is named.
+    """Where messages of a topic may go: queues of the brokers that the options name, or all if
+    they name none. A topic that nobody has is made by a broker at least once only: elsewhere its
+    messages may stand on a broker that is away, and would be there twice.
 
     Raises:
-        BrokerNotFound: one of them is away, or all that there are.
+        BrokerNotFound: one of them is away, or all that there are, or those that have the topic.
         TopicNotFound: they are there, and the topic is not.
     """
+    brokers = options.brokers
+    is_made = options.delivery is Delivered.AT_LEAST_ONCE
     try:
-        queues = await producer.queues(topic)
+        queues = await (producer.queues(topic) if is_made else _queues_there(link, topic))
     except TopicNotFound:
         await link.check_present(brokers)
-        raise
+        if is_made or brokers:
+            raise
+        raise BrokerNotFound(
+            f"no broker that is there has the topic {topic}",
+            hint=f"Either the brokers that have it are away. Or there is none so far: make it, "
+            f"as delivery={options.delivery} makes no topics",
+        ) from None
     if not brokers:
         return queues
     away = sorted(set(brokers) - {queue.broker_name for queue in queues})
     if away:
         raise BrokerNotFound(f"{', '.join(away)} cannot take messages of {topic} at the moment")
     return [queue for queue in queues if queue.broker_name in brokers]
+
+
+async def _queues_there(link: Link, topic: str) -> list[MessageQueue]:
+    """Queues of a topic that there is. Raises TopicNotFound."""
+    client = link.client
+    found = await client.publish_queues(client.wrap(topic), template=None)
+    return [link.unwrapped(queue) for queue in found.queues]
 
 
 async def sent_again(
@@ -178,6 +212,10 @@ async def sent_again(
         except (RemotingError, BrokerNotFound, SendFailed):
             await looked_up_anew(producer.client, topic)
             raise
+        except BrokerError as error:
+            if not any(remark in error.remark for remark in _SIZE_REMARKS):
+                raise
+            raise type(error)(error.code, error.remark, error.broker, hint=SIZE_HINT) from None
 
     return await retried(attempt, options.retries, options.broker_wait_s)
 
@@ -192,18 +230,16 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def producer_of(
-    link: Link, options: SinkOptions, group: str, check: Check | None = None
-) -> Producer:
-    """The producer of a group in this process; `check` is the first one's."""
+async def producer_of(link: Link, group: str, check: Check | None = None) -> Producer:
+    """The producer of a group in this process; `check` is the first one's. It serves all writes,
+    so each of them says itself how long a request may take, and measures its rows."""
     key = (id(link), group)
     producer = _producers.get(key)
     if producer is None:
         producer = _producers[key] = Producer(
             group,
             client=link.client,
-            send_timeout=options.timeout_s,
-            retries=options.retries,
+            message_size_max=SEND_MAX_BYTES,
             check=check,
         )
         await producer.start()

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 from emberq.errors import ConfigError
 from emberq.spark.idempotent_delivery import IdempotentDelivery
 from emberq.spark.lasting_objects import keep_what_lasts
-from emberq.spark.outgoing_rows import without_columns
+from emberq.spark.outgoing_columns import without_columns
 from emberq.spark.plain_delivery import PlainDelivery
 from emberq.spark.row_sending import Task
 from emberq.spark.shipping import Shipped

@@ -6,8 +6,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES
 from emberq.config_file import nearest
 from emberq.errors import ConfigError
+from emberq.protocol.frame import FRAME_SIZE_MAX_BYTES
 from emberq.spark.columns import BINARY, INT, LONG, MAP, STRING, TIMESTAMP
 from emberq.spark.option_table import CONNECTION, SINK
 from emberq.spark.option_values import OptionTexts
@@ -19,6 +21,9 @@ from emberq.spark.options import (
 )
 
 _SINK_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# What a request may have in a frame that all brokers take: headers need far less than is left.
+SEND_MAX_BYTES = FRAME_SIZE_MAX_BYTES - (1 << 20)
 
 # Name → types; `value` is another name of `body`.
 SINK_COLUMNS: dict[str, tuple[str, ...]] = {
@@ -50,6 +55,8 @@ class SinkOptions(Struct, frozen=True, kw_only=True):
     topic: str | None
     producer_group: str
     timeout_s: float
+    # Of a request, or of one row's body.
+    send_max_bytes: int
     retries: int
     broker_wait_s: float
     has_ids: bool
@@ -87,6 +94,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         topic=topic or path,
         producer_group=texts.get("producerGroup") or "emberq-spark",
         timeout_s=(texts.count("send.timeoutMs", 10_000) or 0) / 1000,
+        send_max_bytes=_send_max_bytes(texts),
         retries=texts.count("retries", 5, 0) or 0,
         broker_wait_s=parse_broker_wait(texts),
         has_ids=texts.flag("ids", True),
@@ -94,6 +102,18 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         sink_id=sink_id,
         brokers=brokers,
     )
+
+
+def _send_max_bytes(texts: OptionTexts) -> int:
+    """Raises ConfigError."""
+    size_bytes = texts.size("send.maxBytes", MESSAGE_SIZE_MAX_BYTES) or 0
+    if size_bytes > SEND_MAX_BYTES:
+        raise ConfigError(
+            f"send.maxBytes={texts.get('send.maxBytes')!r}: expected at most "
+            f"{SEND_MAX_BYTES >> 20}m, as no request may have more than "
+            f"{FRAME_SIZE_MAX_BYTES >> 20}m with all that is around it"
+        )
+    return size_bytes
 
 
 def is_sink_column(name: str, kind: str) -> bool:

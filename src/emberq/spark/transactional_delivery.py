@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emberq.client.aio.producer import Producer
+from emberq.client.aio.transactions import half_properties
 from emberq.client.core.message import Message
 from emberq.client.core.received import ReceivedMessage, received_messages
 from emberq.errors import (
@@ -37,7 +38,9 @@ from emberq.spark.links import (
     link_to,
     retried,
 )
-from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages, rows_by_topic
+from emberq.spark.outgoing_columns import rows_by_topic
+from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages
+from emberq.spark.row_rules import RowRules
 from emberq.spark.row_sending import (
     ByQueue,
     RowSending,
@@ -82,7 +85,14 @@ class TransactionalDelivery:
             if has_name:
                 staged.rows.update(rows_by_topic(batches, options.topic))
             return staged
-        rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None)
+        # As long as that of each write will be.
+        mark = (WRITE_PROPERTY, f"{batch_key}/{_new_write()}")
+        rules = RowRules(
+            size_max_bytes=options.send_max_bytes,
+            is_batched=False,
+            more_properties=(mark, *half_properties(link.client.wrap(_group_of(options)))),
+        )
+        rows = RowMessages(options.topic, task.id_prefix if options.has_ids else None, rules)
 
         async def send(by_queue: ByQueue) -> None:
             await known.stage(by_queue, staged)
@@ -119,12 +129,19 @@ async def _batches_of(link: Link, options: SinkOptions) -> "_Batches":
     key = (id(link), replace(options, sink_id=None))  # names of batches are no end
     known = _deliveries.get(key)
     if known is None:
-        group = options.producer_group + GROUP_SUFFIX
         known = _Batches(replace(options, sink_id=None))
-        known.producer = await producer_of(link, options, group, known.check)
+        known.producer = await producer_of(link, _group_of(options), known.check)
         known.ledger = LedgerTopic(link, known.producer, options)
         _deliveries[key] = known
     return known
+
+
+def _group_of(options: SinkOptions) -> str:
+    return options.producer_group + GROUP_SUFFIX
+
+
+def _new_write() -> str:
+    return uuid.uuid4().hex
 
 
 class _Batches:
@@ -136,6 +153,7 @@ class _Batches:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._open: dict[str, float] = {}  # batch → until when brokers are told to ask again
+        self._taken_over: dict[str, asyncio.Task[None]] = {}  # by batch
 
     async def begun(self, task: Task, *, has_name: bool) -> tuple[str, Outcome]:
         """What a task's batch is called in the ledger, and what became of it. A name that a user
@@ -168,7 +186,7 @@ class _Batches:
         knows of belongs to a write that is never committed."""
 
         async def attempt() -> None:
-            write, halves = uuid.uuid4().hex, Halves()
+            write, halves = _new_write(), Halves()
             try:
                 await self._stage(by_queue, f"{staged.batch_key}/{write}", halves)
             except EmberqError:
@@ -209,7 +227,9 @@ class _Batches:
         for attempt in range(self._options.retries + 1):
             ready = sender.half(message)
             try:
-                result = await sender.send_half(ready, message, queue, None, None)
+                result = await sender.send_half(
+                    ready, message, queue, None, self._options.timeout_s
+                )
             except SystemBusy:
                 if attempt == self._options.retries:
                     raise
@@ -248,6 +268,9 @@ class _Batches:
         """Raises ClientError: the batch is that of another write, and these rows are lost."""
         assert found.commit is not None
         await self._drop(staged, found)
+        under_way = self._taken_over.get(batch_key)
+        if under_way is not None:
+            await asyncio.wait([under_way])
         await self._carry_out(batch_key, found.commit)
         check_is_same_write(batch_key, found.commit, rows)
 
@@ -271,7 +294,9 @@ class _Batches:
     ) -> None:
         """Make a committed batch visible. With `parts` at hand nobody has begun with it; else some
         of it may be visible already, and each half message is looked at before it is ended."""
-        done = 0 if parts else (await self.ledger.progress(batch_key, commit)).parts_done
+        done = 0 if parts else (await self.ledger.progress(batch_key, commit, LEASE_S)).parts_done
+        if not parts and done < commit.parts:
+            await self.ledger.note_done(batch_key, commit, done)  # somebody is at it from now on
         for number in range(done, commit.parts):
             if parts:
                 part = parts[number]
@@ -359,7 +384,7 @@ class _Batches:
             return None  # not one of a sink, or of a batch that was asked about just now
         try:
             known = await self._checked(half, batch_key, write)
-        except (RemotingError, ClientError, TimeoutError) as error:
+        except (RemotingError, ClientError) as error:
             log.warning("half_unchecked message=%s reason=%s", half.message_id, error)
             known = None
         if known is None:
@@ -379,11 +404,34 @@ class _Batches:
             return False
         if found.commit is None:
             return None
-        progress = await self.ledger.progress(batch_key, found.commit)
+        commit = found.commit
+        progress = await self.ledger.progress(batch_key, commit, LEASE_S)
         if time.time() - progress.worked_at_ms / 1000 < LEASE_S:
             return None
-        # The driver is gone. What it has ended already must not be delivered again.
+        if progress.parts_done < commit.parts:
+            # The driver is gone. Brokers do not ask often enough to finish a large batch message
+            # by message, but once is enough to begin with all of it.
+            self._take_over(batch_key, commit, progress.parts_done)
+            return None
+        # A broker has forgotten an end. What is visible must not be delivered again.
         return not await self._has(half.queue, half.message_id)
+
+    def _take_over(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
+        if batch_key not in self._taken_over:
+            work = self._finish(batch_key, commit, parts_done)
+            task = self.producer.client.spawn(work, "spark-commit")
+            self._taken_over[batch_key] = task
+            task.add_done_callback(lambda _: self._taken_over.pop(batch_key))
+
+    async def _finish(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
+        """Carry out what a driver has left, unless another process of the group is at it. After a
+        failure somebody is asked again when the lease is over."""
+        if not await self.ledger.claim(batch_key, commit, parts_done, LEASE_S):
+            self._open[batch_key] = time.monotonic() + LEASE_S
+            return
+        log.warning("batch_taken_over batch=%s parts=%d", batch_key, commit.parts - parts_done)
+        await self._carry_out(batch_key, commit)
+        log.info("batch_finished batch=%s", batch_key)
 
 
 def _writes(staged: Sequence[Staged]) -> list[str]:

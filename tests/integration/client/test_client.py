@@ -107,6 +107,21 @@ async def test_a_topic_that_is_not_there_yet_is_where_its_template_is() -> None:
             await client.subscribe_queues("other")
 
 
+async def test_whoever_names_no_template_does_not_take_its_route_for_the_topic() -> None:
+    routes = {"TBW102": route_to("127.0.0.1:1", queues=8)}
+    async with scripted_server(name_server(routes)) as server, Client(server.address) as client:
+        await client.publish_queues("new")  # somebody else's, by the template
+
+        with pytest.raises(TopicNotFound, match="no name server knows the topic new"):
+            await client.publish_queues("new", template=None)
+        routes["new"] = route_to("127.0.0.1:2", queues=3)
+        found = await client.publish_queues("new", template=None)
+        again = await client.publish_queues("new", template=None)
+
+    assert len(found.queues) == len(again.queues) == 3
+    assert len(questions_for("new", server)) == 3  # what is known was not asked for again
+
+
 async def test_many_questions_for_one_topic_are_one_request() -> None:
     async with (
         scripted_server(name_server({"orders": route_to(UNUSED)})) as server,

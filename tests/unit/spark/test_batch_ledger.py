@@ -12,7 +12,9 @@ from emberq.spark.batch_ledger import (
     AbortDecision,
     CommitDecision,
     Decision,
+    WorkSign,
     check_is_same_write,
+    counted_signs,
     decode_decision,
     encode_decision,
     outcome,
@@ -172,3 +174,25 @@ def numbered(begin: int, end: int) -> QueueHalves:
 
 def joined(parts: list[Halves], queue: MessageQueue) -> list[int]:
     return [offset for part in parts for offset in part.get(queue, QueueHalves()).log_offsets]
+
+
+def claim(offset: int, stored_at_ms: int) -> WorkSign:
+    return WorkSign(offset, stored_at_ms, is_claim=True)
+
+
+def test_a_claim_counts_when_nobody_has_worked_for_the_time_of_a_lease() -> None:
+    decision, early, good, late = WorkSign(1, 1000), claim(2, 1099), claim(3, 1100), claim(4, 1101)
+
+    assert counted_signs([late, good, early, decision], 100) == [decision, good]
+
+
+def test_claims_that_come_early_keep_nobody_from_the_work() -> None:
+    early = [claim(2 + number, 1000 + 30 * number) for number in range(4)]
+
+    assert counted_signs([WorkSign(1, 1000), *early, claim(9, 1110)], 100)[-1] == claim(9, 1110)
+
+
+def test_who_works_keeps_the_lease() -> None:
+    work = [WorkSign(number, 1000 + 90 * number) for number in range(4)]
+
+    assert counted_signs([*work, claim(9, 1300)], 100) == work

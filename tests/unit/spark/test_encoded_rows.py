@@ -23,7 +23,9 @@ from emberq.spark.encoded_rows import (
     java_hashes,
     unique_keys,
 )
-from emberq.spark.outgoing_rows import RowMessages, placed, values_of
+from emberq.spark.outgoing_columns import values_of
+from emberq.spark.outgoing_rows import RowMessages, placed
+from emberq.spark.row_rules import RowRules
 
 BEGIN = "C0A80001" * 3 + "0000"
 FIRST_NUMBER = 65_530  # the last four digits begin again on the way
@@ -105,7 +107,8 @@ def columns_of(batch: pa.RecordBatch) -> Mapping[str, Any]:
 def test_both_ways_make_the_same_of_rows(
     batch: pa.RecordBatch, has_ids: bool, by_id: bool, first: int
 ) -> None:
-    rows, other = (RowMessages("one", "w-0-1" if has_ids or by_id else None) for _ in range(2))
+    prefix, rules = "w-0-1" if has_ids or by_id else None, RowRules(has_own_ids=by_id)
+    rows, other = (RowMessages("one", prefix, rules) for _ in range(2))
     rows.count = other.count = first
     found = encoder_of(rows, by_id=by_id).encode(columns_of(batch), batch.num_rows)
     event("quick" if found else "not quick")
@@ -160,6 +163,39 @@ def test_every_reason_of_the_client_to_refuse_is_known(name: str, value: object)
     assert encoder_of(RowMessages("one", "w-0-1")).encode(columns, 2) is None
     with pytest.raises(MessageRefused):
         one_by_one(list(RowMessages("one", "w-0-1").messages(lists, 2)))
+
+
+@pytest.mark.parametrize("ids", [["1", None], ["1", ""], [None, None]])
+def test_rows_that_lack_ids_take_the_other_way_where_all_must_have_one(
+    ids: list[str | None],
+) -> None:
+    columns = {"body": pa.array([b"a", b"b"]), "id": pa.array(ids, pa.string())}
+    rows = RowMessages("one", "w-0-1", RowRules(has_own_ids=True))
+
+    assert encoder_of(rows, by_id=True).encode(columns, 2) is None
+    assert encoder_of(RowMessages("one", "w-0-1")).encode(columns, 2) is not None
+    assert encoder_of(rows, by_id=True).encode({"body": columns["body"]}, 2) is not None
+
+
+def test_rows_that_are_too_large_for_a_batch_take_the_other_way() -> None:
+    columns = {"body": pa.array([b"a", bytes(100)])}
+    small, large = RowRules(size_max_bytes=100), RowRules(size_max_bytes=300)
+
+    assert encoder_of(RowMessages("one", None, small)).encode(columns, 2) is None
+    assert encoder_of(RowMessages("one", None, large)).encode(columns, 2) is not None
+
+
+def test_a_row_that_names_a_queue_that_is_not_there_is_told() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"body": [b"a"] * 4, "topic": ["one", "two", "one", "one"], "queueId": [0, 0, 0, 77]}
+    )
+    rows = RowMessages(None, None)
+    rows.count = 10
+    found = encoder_of(rows).encode(columns_of(batch), 4)
+    assert found is not None
+
+    with pytest.raises(MessageRefused, match="row 13: one has no queue 77"):
+        placed_rows(found[0], QUEUES, 0)
 
 
 def not_utf8(column: str) -> pa.RecordBatch:
@@ -279,5 +315,5 @@ def test_topics_that_no_broker_takes_are_refused() -> None:
 
     with pytest.raises(MessageRefused):
         check_topic("bad topic")
-    with pytest.raises(MessageRefused, match="may have letters"):
+    with pytest.raises(MessageRefused, match=r"row 0 for bad topic: .* may have letters"):
         encoder_of(RowMessages("bad topic", None)).encode(columns_of(batch), 1)

@@ -220,3 +220,10 @@ def test_the_sink_takes_its_topic_from_both_places() -> None:
         parse_sink({"path": "a", "topic": "b"})
     with pytest.raises(ConfigError, match="did you mean topic"):
         parse_sink({"topik": "b"})
+
+
+def test_the_sink_sends_as_much_at_once_as_a_frame_has_room_for() -> None:
+    assert parse_sink({}).send_max_bytes == 4 << 20
+    assert parse_sink({"send.maxBytes": "15m"}).send_max_bytes == 15 << 20
+    with pytest.raises(ConfigError, match=r"send\.maxBytes='16m': expected at most 15m"):
+        parse_sink({"send.maxBytes": "16m"})

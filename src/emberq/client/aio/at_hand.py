@@ -4,7 +4,6 @@ Producers and consumers offer these methods themselves, so that no second object
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -26,6 +25,8 @@ from emberq.record.message_id import parse_offset_id
 QUERY_COUNT = 32
 QUERY_TIMEOUT_S = 10.0
 _MS = 1000
+# Brokers tell times by their own clocks, of which a client's knows nothing.
+_NO_END_MS = (1 << 63) - 1
 
 
 class AtHand:
@@ -124,9 +125,7 @@ class AtHand:
             key=key,
             max_message_count=count,
             begin_at_ms=0 if begin is None else round(begin.timestamp() * _MS),
-            end_at_ms=time.time_ns() // 1_000_000 + _MS
-            if end is None
-            else round(end.timestamp() * _MS),
+            end_at_ms=_NO_END_MS if end is None else round(end.timestamp() * _MS),
             is_unique_key_query=False,
         )
         answers = await asyncio.gather(

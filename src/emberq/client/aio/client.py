@@ -276,15 +276,20 @@ class Client(Life):
         self._topics.add(topic)
 
     async def publish_queues(
-        self, topic: str, *, template: str = DEFAULT_TOPIC, queue_count: int = TOPIC_QUEUES_DEFAULT
+        self,
+        topic: str,
+        *,
+        template: str | None = DEFAULT_TOPIC,
+        queue_count: int = TOPIC_QUEUES_DEFAULT,
     ) -> PublishQueues:
-        """Where a topic can be written; a topic that does not exist yet is where its template is.
+        """Where a topic can be written; a topic that does not exist yet is where its template is,
+        if one is named.
 
         Raises:
             NoNameServer, TopicNotFound
         """
         known = self.routes.known_publish_queues(topic)
-        if known is None:
+        if known is None or (template is None and self.routes.is_of_template(topic)):
             route = await self._route_to_publish(topic, template, queue_count)
             known = publish_queues(topic, route)
         return known
@@ -299,16 +304,20 @@ class Client(Life):
         if self._state is ClientState.RUNNING and not self.routes.is_asking(topic):
             self.spawn(self.routes.refresh_all([topic]), "route")
 
-    async def _route_to_publish(self, topic: str, template: str, queue_count: int) -> TopicRoute:
+    async def _route_to_publish(
+        self, topic: str, template: str | None, queue_count: int
+    ) -> TopicRoute:
         try:
             route = await self.routes.refresh(topic)
         except TopicNotFound as missing:
+            if template is None:
+                raise
             try:
                 model = await self.routes.get(template)
             except TopicNotFound:
                 raise missing from None
             route = template_route(model, queue_count)
-            self.routes.put(topic, route)
+            self.routes.put_template(topic, route)
         self.watch(topic)
         return route
 

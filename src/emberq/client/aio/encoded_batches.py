@@ -4,6 +4,7 @@ Neither hooks nor figures of the client see what is in them.
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from emberq.client.aio.client import Client
 from emberq.client.aio.sending import Sending
@@ -20,7 +21,13 @@ class EncodedBatches:
         self._sending = sending
         self._check_open = check_open
 
-    async def send(self, elements: bytes, queue: MessageQueue, name: str) -> SendResult:
+    async def send(
+        self,
+        elements: bytes,
+        queue: MessageQueue,
+        name: str,
+        timeout: float | timedelta | None = None,
+    ) -> SendResult:
         """Send what fits into one request (docs/formats/batch.md); failures call it by its name.
 
         Raises:
@@ -30,7 +37,7 @@ class EncodedBatches:
         check_topic(queue.topic)
         topic = self._client.wrap(queue.topic)
         ready = outgoing_batch(topic, (elements,), (name,), is_store_awaited=True)
-        deadline = self._sending.deadline()
+        deadline = self._sending.deadline(timeout)
         async with self._sending.place(deadline):
             whole = Message(queue.topic, elements)
             return await self._sending.send(ready, whole, queue, None, deadline)

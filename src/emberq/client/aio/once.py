@@ -37,10 +37,16 @@ class OnceSends:
         self._is_warned = False
 
     async def send(
-        self, messages: Sequence[tuple[Message, str]], queue: MessageQueue, timeout_s: float
+        self,
+        messages: Sequence[tuple[Message, str]],
+        queue: MessageQueue,
+        timeout_s: float,
+        *,
+        size_max: int = MESSAGE_SIZE_MAX_BYTES,
     ) -> None:
         """Store messages with their ids, in their order; those whose id the topic has are left
-        out. May be repeated after any failure.
+        out. May be repeated after any failure. `size_max` is that of a request, in bytes: brokers
+        take it all as one body.
 
         Raises:
             ConfigError: the broker is not EmberQ's.
@@ -49,7 +55,7 @@ class OnceSends:
         """
         check_batch([message for message, _ in messages])
         for some in _chunks(messages):
-            for piece in split_batch(some, MESSAGE_SIZE_MAX_BYTES):
+            for piece in split_batch(some, size_max):
                 elements = b"".join(element for element, _ in piece)
                 await self.send_elements(elements, queue, timeout_s)
 

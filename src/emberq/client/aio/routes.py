@@ -24,6 +24,8 @@ class Routes:
         self._routes: dict[str, TopicRoute] = {}
         # What producers ask for with every message, worked out once per route.
         self._publish_queues: dict[str, PublishQueues] = {}
+        # Topics that no broker has yet: these routes are those of their templates.
+        self._of_templates: set[str] = set()
         self._asking: dict[str, asyncio.Task[TopicRoute]] = {}
         self._listeners: list[RouteListener] = []
         # Addresses of all brokers of all routes, by name and id.
@@ -73,8 +75,16 @@ class Routes:
                 level = logging.DEBUG if topic.startswith(RETRY_PREFIX) else logging.WARNING
                 log.log(level, "route_not_refreshed topic=%s reason=%s", topic, error)
 
-    def put(self, topic: str, route: TopicRoute) -> None:
-        """Take a route that was not asked for under this name: a template's."""
+    def put_template(self, topic: str, route: TopicRoute) -> None:
+        """Take a template's route for a topic that no broker has yet."""
+        self._of_templates.add(topic)
+        self._put(topic, route)
+
+    def is_of_template(self, topic: str) -> bool:
+        """Whether the route that is known says where the topic would be made."""
+        return topic in self._of_templates
+
+    def _put(self, topic: str, route: TopicRoute) -> None:
         if is_same_route(self._routes.get(topic), route):
             return
         self._routes[topic] = route
@@ -84,6 +94,7 @@ class Routes:
             listener(topic)
 
     def forget(self, topic: str) -> None:
+        self._of_templates.discard(topic)
         if self._routes.pop(topic, None) is not None:
             self._publish_queues.pop(topic, None)
             self._collect_addresses()
@@ -125,7 +136,8 @@ class Routes:
 
     async def _ask(self, topic: str) -> TopicRoute:
         route = await self._name_servers.route(topic, self._timeout_s)
-        self.put(topic, route)
+        self._of_templates.discard(topic)
+        self._put(topic, route)
         return route
 
     def _asked(self, topic: str, done: "asyncio.Task[TopicRoute]") -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -10,17 +11,23 @@ import sysconfig
 import tarfile
 import venv
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from emberq import Message, Producer
+from emberq.pipelines.archive import Archive
 from emberq.pipelines.archived import existing_table
 from emberq.pipelines.submission import spark_program
 from tests.interop.harness.ports import free_port
 from tests.spark.cluster import Topics, until
 from tests.spark.servers import SMALL, START_TIMEOUT_S, connect_server, listens, running
 from tests.spark.session import environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SUBMIT_TIMEOUT_S = 280
 ARCHIVE, TRANSFORM = "archive.yaml", "large-orders.yaml"
@@ -74,7 +81,8 @@ def orders(count: int) -> list[bytes]:
 def check_archive(
     topics: Topics, master: str, folder: Path, *options: str, python: Path | None = None
 ) -> None:
-    """The example `archive`: every message is in the table, and the report says so."""
+    """The example `archive`: every message is in the table, a line for its batch and the report
+    say so."""
     topic = topics.make()
     topics.send(topic, orders(30), 0)
     topics.send(topic, orders(12), 1)
@@ -85,25 +93,78 @@ def check_archive(
     assert done.returncode == 0, done.stdout + done.stderr
     files = existing_table("parquet", str(folder / "lake")).files()
     assert sum(each.rows for each in files) == 42
-    assert re.search(r"messages:? +42", done.stdout + done.stderr)
+    said = done.stdout + done.stderr
+    assert re.search(r"messages:? +42", said)
+    assert re.search(r"^batch 0: (42 messages in )?2 files", said, re.MULTILINE), said
 
 
 def check_transform(
-    topics: Topics, master: str, folder: Path, *options: str, python: Path | None = None
+    topics: Topics,
+    master: str,
+    folder: Path,
+    *options: str,
+    python: Path | None = None,
+    query_name: str = "",
 ) -> None:
     """The example `large-orders`: a stream that reads a topic and writes another."""
     source, target = topics.make("-in"), topics.make("-out")
     topics.send(source, orders(20))
     query = f"SELECT body FROM `{source}` WHERE get_json_object(body, '$.amount') > 1500"
     job = {"nameServer": topics.cluster.name_server, "topics": source, "toTopic": target}
-    job |= {"sql": query, "checkpoint": str(folder / "checkpoint")}
+    if query_name:
+        (folder / query_name).write_text(query)
+    job |= {"sql": query_name or query, "checkpoint": str(folder / "checkpoint")}
 
     done = submit(TRANSFORM, master, *options, python=python, **job)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    heads = sum(topics.producer.max_offset(topics.queue(target, number)) for number in range(2))
-    assert heads == 4
+    assert count(topics, target) == 4
     assert re.search(r"messages read:? +20\b", done.stdout + done.stderr)
+
+
+def count(topics: Topics, topic: str) -> int:
+    return sum(topics.producer.max_offset(topics.queue(topic, number)) for number in range(2))
+
+
+RULES = """
+from pyspark.sql import functions as f
+
+from shop.prices import is_large
+
+
+def large(session, frames):
+    (orders,) = frames.values()
+    return orders.where(f.udf(is_large, "boolean")("body")).select("body")
+"""
+PRICES = """
+import json
+
+
+def is_large(body):
+    return json.loads(body)["amount"] > 1500
+"""
+
+
+def check_function(topics: Topics, master: str, folder: Path, python: Path | None = None) -> None:
+    """A stream through functions of the user's, in a module and a package; the file names no
+    name server."""
+    source, target = topics.make("-in"), topics.make("-out")
+    topics.send(source, orders(20))
+    (folder / "shop").mkdir()
+    (folder / "shop" / "__init__.py").touch()
+    (folder / "shop" / "prices.py").write_text(PRICES)
+    (folder / "rules.py").write_text(RULES)
+    file = folder / "job.yaml"
+    file.write_text(
+        f"job: transform\nfunction: rules:large\ntopics: {source}\ntoTopic: {target}\n"
+        f"checkpoint: {folder / 'checkpoint'}\n"
+    )
+    modules = ("--py-files", str(folder / "rules.py"), "--py-files", str(folder / "shop"))
+
+    done = submit(str(file), master, *modules, python=python)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert count(topics, target) == 4
 
 
 @pytest.fixture
@@ -186,6 +247,39 @@ def test_a_submitted_job_that_fails_says_so_in_a_line(topics: Topics, tmp_path: 
     assert "Traceback" not in said
 
 
+def seen_in_a_terminal(*words: str, **environ: str) -> tuple[int, str]:
+    """The exit code, and all that the command writes where somebody watches."""
+    terminal, of_command = pty.openpty()
+    said = b""
+    with subprocess.Popen(
+        words, env={**os.environ, **environ}, stdout=of_command, stderr=of_command
+    ) as process:
+        os.close(of_command)
+        with suppress(OSError):  # the end of a terminal, on Linux
+            while part := os.read(terminal, 1 << 16):
+                said += part
+    os.close(terminal)
+    return process.returncode, said.decode()
+
+
+def test_who_watches_a_submitted_job_sees_the_bar_of_its_tasks_and_few_logs(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    topic, lake, job = topics.make(), tmp_path / "lake", tmp_path / "replay.yaml"
+    topics.send(topic, orders(12))
+    address = topics.cluster.name_server
+    Archive(topics=topic, path=str(lake), name_server=address).run(spark)
+    job.write_text(f"job: replay\npath: {lake}\nrate: 4\nnameServer: {address}\n")  # 3 seconds
+    words = [sys.executable, "-m", "emberq", "spark", "submit", str(job), "--master", "local[2]"]
+    words += [word for text in SMALL if "log" not in text for word in ("--conf", text)]
+
+    code, said = seen_in_a_terminal(*words, **environment())
+
+    assert code == 0, said
+    assert re.search(r"\[[#-]{30}\] \d+ of \d+ tasks", said), said
+    assert " INFO " not in said
+
+
 def test_a_stream_runs_in_executors_of_their_own(
     topics: Topics, tmp_path: Path, bare_python: Path
 ) -> None:
@@ -265,13 +359,40 @@ def test_a_query_survives_the_loss_of_an_executor(topics: Topics, tmp_path: Path
 
 
 def test_a_job_runs_on_a_standalone_cluster_with_an_environment_that_travels(
-    topics: Topics, tmp_path: Path, bare_python: Path, standalone: str
+    topics: Topics,
+    tmp_path: Path,
+    bare_python: Path,
+    standalone: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packed = tmp_path / "environment.tar.gz"
     with tarfile.open(packed, "w:gz") as archive:
         archive.add(bare_python.parents[1], ".")
+    monkeypatch.chdir(tmp_path)  # which is not where the driver works
 
-    check_transform(topics, standalone, tmp_path, "--env", str(packed))
+    check_transform(
+        topics, standalone, tmp_path, "--env", str(packed), query_name="large-orders.sql"
+    )
+
+
+def test_modules_of_the_user_reach_workers_that_know_no_name_server(
+    topics: Topics,
+    tmp_path: Path,
+    bare_python: Path,
+    standalone: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", topics.cluster.name_server)  # the cluster is there by now
+
+    check_function(topics, standalone, tmp_path, python=bare_python)
+
+
+def test_modules_of_the_user_reach_streams_on_a_connect_server(
+    topics: Topics, tmp_path: Path, connect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", topics.cluster.name_server)  # of the client, not the server
+
+    check_function(topics, connect, tmp_path)
 
 
 @pytest.mark.parametrize("example", [ARCHIVE, TRANSFORM])

@@ -71,3 +71,13 @@ def test_a_mistake_is_one_line(topics: Topics, tmp_path: Path) -> None:
     assert last.startswith(f"emberq: no name server knows the topic {topics.name()}"), wrong.stderr
     assert "Traceback" not in wrong.stderr
     assert wrong.stdout == ""
+
+
+def test_a_java_that_does_not_start_is_one_line(topics: Topics, tmp_path: Path) -> None:
+    options = ("--topics", topics.name(), "--path", "lake", "--conf", "spark.driver.memory=1x")
+
+    wrong = emberq_spark(topics, tmp_path, "archive", *options)
+
+    assert wrong.returncode == 1
+    assert wrong.stderr.strip().splitlines()[-1].startswith("emberq: ")
+    assert "Traceback" not in wrong.stderr, wrong.stderr

@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from emberq import __version__
+from emberq.cli.failures import sentence
 from emberq.errors import EmberqError
 
 # Name → (module:attribute, one line of help): listing the commands imports none of them.
@@ -65,9 +66,9 @@ def emberq() -> None:
 
 
 def main() -> None:
-    """Run the command line; a failure of ours is one line and exit code 1."""
+    """Run the command line; a failure of ours or of the system is one line and exit code 1."""
     try:
         emberq(prog_name="emberq")
-    except EmberqError as error:
-        click.echo(f"emberq: {error}", err=True)
+    except (EmberqError, OSError) as error:
+        click.echo(f"emberq: {sentence(error)}", err=True)
         sys.exit(1)

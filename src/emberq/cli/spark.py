@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
 
 import click
 import msgspec
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from emberq.pipelines.submission import Submission
 
 ROWS_SHOWN_MAX = 40
+_TITLE_MAX = 60  # of a command, in characters: a line of 80 has room for it
 CLIENT, CLUSTER = "client", "cluster"
+_MASTER = "where Spark runs: local[*], local[4], spark://host:port, …"
+_CONF = "a setting of Spark; may be repeated"
+_SET = "an option of the job, wins over the file; may be repeated"
 _EXTRA = "jobs on Spark need more: pip install 'emberq[spark]'"
 
 
@@ -42,7 +46,9 @@ class JobGroup(click.Group):
             raise click.ClickException(_EXTRA) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        others = [(name, self.commands[name].get_short_help_str()) for name in self.commands]
+        others = [
+            (name, each.get_short_help_str(_TITLE_MAX)) for name, each in self.commands.items()
+        ]
         with formatter.section("Jobs"):
             formatter.write_dl([(name, TITLES[name]) for name in JOBS])
         with formatter.section("More"):
@@ -53,7 +59,8 @@ class JobGroup(click.Group):
 def spark() -> None:
     """Topics as data: jobs that run on Spark, on this machine or on a cluster.
 
-    Options may also stand in a YAML file: `emberq spark run job.yaml`.
+    A job's options may also stand in a YAML file: `emberq spark run job.yaml` runs it here,
+    `emberq spark submit job.yaml` on a cluster.
     """
 
 
@@ -94,8 +101,8 @@ def _option(field: msgspec.structs.FieldInfo) -> click.Option:
 
 def _common_options() -> list[click.Parameter]:
     return [
-        click.Option(["--master"], metavar="MASTER", help="where Spark runs  [default: local[*]]"),
-        click.Option(["--conf"], multiple=True, metavar="KEY=VALUE", help="configuration of Spark"),
+        click.Option(["--master"], metavar="MASTER", help=f"{_MASTER}  [default: local[*]]"),
+        click.Option(["--conf"], multiple=True, metavar="KEY=VALUE", help=_CONF),
         click.Option(
             ["--dry-run", "is_dry"], is_flag=True, help="show what would be done, do nothing"
         ),
@@ -171,27 +178,47 @@ def _kebab(name: str) -> str:
 
 @spark.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="instead of the file")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
+@click.option("--master", metavar="MASTER", help=f"{_MASTER}  [default: the file's, local[*]]")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help=_CONF)
 @click.option("--dry-run", "is_dry", is_flag=True, help="show what would be done, do nothing")
 @click.option("--json", "is_json", is_flag=True, help="print the report as JSON")
-def run_file(file: Path, overrides: tuple[str, ...], *, is_dry: bool, is_json: bool) -> None:
+def run_file(
+    file: Path,
+    overrides: tuple[str, ...],
+    master: str | None,
+    conf: tuple[str, ...],
+    *,
+    is_dry: bool,
+    is_json: bool,
+) -> None:
     """Run the job that a YAML file describes."""
     try:
-        execute(read_job_file(file, _pairs(overrides)), is_dry=is_dry, is_json=is_json)
+        job = read_job_file(file, _pairs(overrides))
+        job.spark = _settings(job, master, conf)
+        execute(job, is_dry=is_dry, is_json=is_json)
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
+
+
+def _settings(job: Job, master: str | None, conf: tuple[str, ...]) -> SparkSettings:
+    """What the command line says wins over the file."""
+    return SparkSettings(master=master or job.spark.master, conf={**job.spark.conf, **_pairs(conf)})
 
 
 @spark.command("sql")
 @click.argument("query", required=False)
 @click.option("--topics", required=True, help="topics that become tables, separated by commas")
 @click.option("--name-server", help="name servers; else NAMESRV_ADDR")
-@click.option("--source", multiple=True, metavar="KEY=VALUE", help="options of the source")
-@click.option("--rows", "rows_max", default=50, show_default=True, help="rows shown per query")
 @click.option(
-    "--master", default="local[*]", show_default=True, metavar="MASTER", help="where Spark runs"
+    "--source",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="an option of the Spark source; may be repeated",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="configuration of Spark")
+@click.option("--rows", "rows_max", default=50, show_default=True, help="rows shown per query")
+@click.option("--master", default="local[*]", show_default=True, metavar="MASTER", help=_MASTER)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help=_CONF)
 def sql_shell(
     query: str | None,
     topics: str,
@@ -221,8 +248,22 @@ def sql_shell(
     help="local[*], local-cluster[…], spark://host:port, yarn, k8s://…, sc://host:port; "
     "else the file's",
 )
-@click.option("--deploy-mode", type=click.Choice([CLIENT, CLUSTER]), default=CLIENT)
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="configuration of Spark")
+@click.option(
+    "--deploy-mode",
+    type=click.Choice([CLIENT, CLUSTER]),
+    default=CLIENT,
+    show_default=True,
+    help="whether the driver runs here or in the cluster (yarn, k8s)",
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help=_CONF)
+@click.option(
+    "--py-files",
+    "modules",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="a module (.py), a package's folder or a zip that the job needs; may be repeated",
+)
 @click.option(
     "--env",
     "environment",
@@ -234,41 +275,50 @@ def sql_shell(
     type=click.Path(dir_okay=False, path_type=Path),
     help="where the package is written and kept  [default: a temporary file]",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="instead of the file")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
 @click.option("--dry-run", "is_dry", is_flag=True, help="print the command, do not run it")
 def submit(
     file: Path,
     master: str | None,
     deploy_mode: str,
     conf: tuple[str, ...],
+    modules: tuple[Path, ...],
     environment: Path | None,
     package: Path | None,
     overrides: tuple[str, ...],
     *,
     is_dry: bool,
 ) -> None:
-    """Run the job of a YAML file on a cluster, the package shipped along."""
+    """Run the job of a YAML file on a cluster.
+
+    EmberQ travels along, and so do the file, the query that it names (`sql: query.sql`) and what
+    --py-files names.
+    """
     try:
-        from emberq.pipelines.submission import PACKAGE_NAME, Submission  # noqa: PLC0415
+        from emberq.pipelines.package_zip import PACKAGE_NAME  # noqa: PLC0415 - an extra
+        from emberq.pipelines.submission import (  # noqa: PLC0415 - an extra
+            Submission,
+            query_file,
+            settled_options,
+        )
         from emberq.spark.local_session import use_own_interpreters  # noqa: PLC0415 - an extra
 
         job = read_job_file(file, _pairs(overrides))  # a mistake is told before anything starts
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
 
-    settings = msgspec.structs.replace(
-        job.spark, master=master or job.spark.master, conf={**job.spark.conf, **_pairs(conf)}
-    )
-    job.spark = settings
-    use_own_interpreters(settings.master)
+    job.spark = _settings(job, master, conf)
+    use_own_interpreters(job.spark.master)
     with tempfile.TemporaryDirectory(prefix="emberq-submit-") as folder:
         submission = Submission(
             job_file=file.resolve(),
             package=(package or Path(folder, PACKAGE_NAME)).resolve(),
-            spark=settings,
+            spark=job.spark,
             deploy_mode=deploy_mode,
             environment=None if environment is None else environment.resolve(),
-            overrides=overrides,
+            modules=tuple(path.resolve() for path in modules),
+            query=query_file(job),
+            overrides=(*overrides, *settled_options(job)),
         )
         if is_dry:
             _show_submission(submission, is_package_kept=package is not None)
@@ -278,16 +328,12 @@ def submit(
 
 def _show_submission(submission: "Submission", *, is_package_kept: bool) -> None:
     """The command for a shell; the package is written only where it was asked for."""
-    from emberq.pipelines.submission import (  # noqa: PLC0415 - an extra
-        CONNECT,
-        PACKAGE_NAME,
-        build_zip,
-        submit_command,
-        submit_environment,
-    )
+    from emberq.pipelines.package_zip import PACKAGE_NAME, build_zip  # noqa: PLC0415 - an extra
+    from emberq.pipelines.session import CONNECT  # noqa: PLC0415
+    from emberq.pipelines.submission import submit_command, submit_environment  # noqa: PLC0415
 
     if is_package_kept:
-        build_zip(submission.package)
+        build_zip(submission.package, submission.modules)
     else:
         submission = msgspec.structs.replace(submission, package=Path(PACKAGE_NAME))
     if submission.spark.master.startswith(CONNECT):
@@ -299,39 +345,54 @@ def _show_submission(submission: "Submission", *, is_package_kept: bool) -> None
 
 
 def _run_submission(submission: "Submission", job: Job, folder: Path) -> None:
-    from emberq.pipelines.connected import run_connected  # noqa: PLC0415 - an extra
+    from emberq.pipelines.package_zip import build_zip  # noqa: PLC0415 - an extra
+    from emberq.pipelines.session import CONNECT  # noqa: PLC0415
     from emberq.pipelines.submission import (  # noqa: PLC0415
-        CONNECT,
-        build_zip,
+        quieter,
         submit_command,
         submit_environment,
         unpack_environment,
     )
+    from emberq.spark.java import require_java  # noqa: PLC0415
 
-    build_zip(submission.package)
+    build_zip(submission.package, submission.modules)
     if submission.spark.master.startswith(CONNECT):
-        say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
-        report = run_connected(job, submission.spark.master, submission.package, say)
-        echo_report(report)
-        sys.exit(0 if report.is_good else 1)
+        _run_connected(submission, job)
+    require_java()
     place = None
     if submission.environment is not None and submission.is_driver_here:
         unpack_environment(submission.environment, folder)
         place = folder
-    environ = submit_environment(submission, os.environ)
-    command = submit_command(submission)
+    # What the driver says, Spark writes to its own output, whichever of both the driver took.
+    environ = submit_environment(submission, os.environ, is_watched=sys.stdout.isatty())
+    command = submit_command(quieter(submission))
     sys.exit(subprocess.run(command, env=environ, cwd=place, check=False).returncode)
+
+
+def _run_connected(submission: "Submission", job: Job) -> NoReturn:
+    from emberq.pipelines.connected import run_connected  # noqa: PLC0415 - an extra
+
+    say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
+    report = run_connected(job, submission.spark.master, submission.package, say)
+    echo_report(report)
+    sys.exit(0 if report.is_good else 1)
 
 
 @spark.group()
 def pipelines() -> None:
-    """Declarative pipelines (`spark-pipelines`)."""
+    """A declarative pipeline with a table per topic."""
 
 
 @pipelines.command("init")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--topics", required=True, help="topics, separated by commas")
-@click.option("--name-server", default="127.0.0.1:9876", show_default=True)
+@click.option(
+    "--name-server",
+    envvar="NAMESRV_ADDR",
+    default="127.0.0.1:9876",
+    show_default=True,
+    help="name servers, host:port separated by `;`; else NAMESRV_ADDR",
+)
 def init_project(folder: Path, topics: str, name_server: str) -> None:
     """Write a project with a streaming table and a summary per topic."""
     from emberq.pipelines.declarative import write_project  # noqa: PLC0415 - each loads its own
@@ -347,20 +408,29 @@ def init_project(folder: Path, topics: str, name_server: str) -> None:
 @click.option("--dry-run", "is_dry", is_flag=True, help="check the project, read no message")
 @click.option("--full-refresh", "is_full", is_flag=True, help="drop the tables and read all again")
 @click.option(
-    "--remote", default="local[*]", show_default=True, help="or a Connect server: sc://host:15002"
+    "--remote",
+    default="local[*]",
+    show_default=True,
+    metavar="MASTER",
+    help="where Spark runs: local[*], or a Connect server, sc://host:15002",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="a setting of Spark")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help=_CONF)
 def run_project(
     folder: Path, remote: str, conf: tuple[str, ...], *, is_dry: bool, is_full: bool
 ) -> None:
-    """Bring the tables of a project up to date, with Spark's own `spark-pipelines`."""
+    """Bring the tables of a project up to date.
+
+    This runs Spark's own spark-pipelines in the project's folder.
+    """
     try:
         from emberq.pipelines.declarative import run_command  # noqa: PLC0415 - an extra
+        from emberq.spark.java import require_java  # noqa: PLC0415 - an extra
         from emberq.spark.local_session import use_own_interpreters  # noqa: PLC0415 - an extra
 
         command = run_command(folder, remote, _pairs(conf), is_dry=is_dry, is_full=is_full)
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
     use_own_interpreters(remote)
+    require_java()
     # Tables and catalogue stand in the folder, wherever the command is given.
     sys.exit(subprocess.run(command, cwd=folder, check=False).returncode)

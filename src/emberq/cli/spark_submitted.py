@@ -1,14 +1,18 @@
 """What spark-submit runs: the job of a file, in the session that the cluster gives."""
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
+from emberq.cli.failures import sentence
 from emberq.cli.spark import echo_report
+from emberq.cli.task_bar import TaskBar
 from emberq.errors import EmberqError
 from emberq.pipelines.catalogue import read_job_file
 from emberq.pipelines.job import Job, Report
+from emberq.pipelines.submission import WATCHED
 
 
 def main(arguments: list[str]) -> int:
@@ -17,20 +21,21 @@ def main(arguments: list[str]) -> int:
     try:
         job = read_job_file(Path(file), dict(word.split("=", 1) for word in words))
         report = run_in_session(job, f"emberq {Path(file).stem}")
-    except EmberqError as error:
-        click.echo(f"emberq: {error}", err=True)
+    except (EmberqError, OSError) as error:
+        click.echo(f"emberq: {sentence(error)}", err=True)
         return 1
     echo_report(report)
     return 0 if report.is_good else 1
 
 
 def run_in_session(job: Job, name: str) -> Report:
-    """Raises EmberqError."""
+    """Raises EmberqError, OSError."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     session = SparkSession.builder.appName(name).getOrCreate()
     try:
-        return job.run(session, say=lambda text: click.echo(text, err=True))
+        with TaskBar(is_watched=WATCHED in os.environ) as bar:
+            return job.run(session, say=bar)
     finally:
         session.stop()
 

@@ -27,10 +27,16 @@ class TaskBar:
     tasks, or by what a job expects."""
 
     def __init__(
-        self, stream: TextIO | None = None, look: "Callable[[], Tasks | None] | None" = None
+        self,
+        stream: TextIO | None = None,
+        look: "Callable[[], Tasks | None] | None" = None,
+        *,
+        is_watched: bool = False,
     ) -> None:
+        """`is_watched`: a terminal is behind the stream, even if it does not look so."""
         self._stream = stream or sys.stderr
         self._look = look or running_tasks
+        self._is_watched = is_watched or self._stream.isatty()
         self._writing = threading.Lock()
         self._is_over = threading.Event()
         self._is_drawn = False
@@ -38,7 +44,7 @@ class TaskBar:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "TaskBar":
-        if self._stream.isatty():
+        if self._is_watched:
             self._thread = threading.Thread(target=self._run, name="emberq-task-bar", daemon=True)
             self._thread.start()
         return self

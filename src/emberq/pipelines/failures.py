@@ -9,6 +9,7 @@ _OURS = "emberq.errors."
 _TRACE = "Traceback (most recent call last):"
 # What Spark adds behind the failure: the state of a query, the calls of the JVM.
 _BEHIND = ("=== Streaming Query ===", "JVM stacktrace:")
+_NO_JVM = "[JAVA_GATEWAY_EXITED]"
 
 
 @contextmanager
@@ -30,6 +31,8 @@ def cause_of(error: BaseException) -> str:
         kind, colon, rest = line.partition(": ")
         if colon and kind.startswith(_OURS):
             return rest
+    if text.startswith(_NO_JVM):
+        return "Spark's Java ended before Spark was there: what it said stands above"
     for mark in _BEHIND:
         text = text.partition(mark)[0]
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]

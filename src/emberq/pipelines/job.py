@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from emberq.config_file import nearest
 from emberq.errors import ConfigError
 from emberq.pipelines.file_values import option_value
+from emberq.spark.environment import with_environment
 from emberq.spark.option_table import CONNECTION, SOURCE
 from emberq.spark.option_values import OptionTexts
 from emberq.spark.options import ENDS, STARTS
@@ -33,6 +34,7 @@ _SPELT = {option.name.lower(): option.name for option in (*CONNECTION, *SOURCE)}
 _OF_CONNECTION = frozenset(option.name for option in CONNECTION)
 _PARTITIONS = "archive.partitionBy"
 _NO_NAMES = ","
+LISTENER = "listener"  # of the source's commitOffsets: who runs the query commits
 
 Say = Callable[[str], None]
 AJob = TypeVar("AJob", bound="Job")
@@ -78,7 +80,7 @@ class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
         for names in (STARTS, ENDS):
             if any(name in own for name in names):  # they exclude each other
                 options = {name: text for name, text in options.items() if name not in names}
-        return options | own
+        return with_environment(options | own)
 
     def sink_options(self, topic: str = "") -> dict[str, str]:
         """Options of the sink: the same brokers, and where messages go that name no topic."""
@@ -86,12 +88,16 @@ class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
         return options | ({"topic": topic} if topic else {})
 
     def tracker(self, group: str) -> "OffsetTracker | None":
-        """Who commits a group's offsets as batches are done; nobody without a group."""
-        if not group:
+        """Who commits a group's offsets as batches are done; nobody without a group.
+
+        The group is the one that the source has: `source` may name it, and who commits, as well.
+        """
+        options = self.source_options(consumerGroup=group, commitOffsets=LISTENER)
+        if not options.get("consumerGroup") or options["commitOffsets"].lower() != LISTENER:
             return None
         from emberq.spark import offset_tracker  # noqa: PLC0415 - needs Spark
 
-        return offset_tracker(group, **self.sink_options())
+        return offset_tracker(options["consumerGroup"], **self.sink_options())
 
     def size_option(self, name: str, text: str) -> int:
         found = OptionTexts({name: text}, [name]).size(name)

@@ -15,7 +15,7 @@ from emberq.spark.interpreter import own_folder
 FILE = "log4j2.properties"
 _CONTENT = """\
 status = fatal
-rootLogger.level = error
+rootLogger.level = {level}
 rootLogger.appenderRef.console.ref = console
 # Spark takes its level for everybody's when Python starts it.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -30,12 +30,19 @@ appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 def quiet_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Settings by which Spark's JVM logs failures only, from its start if that can be had."""
-    if _has_own(environ):
-        return {"spark.log.level": "ERROR"}
+    return {"spark.log.level": "ERROR"} if _has_own(environ) else _conf("error")
+
+
+def warning_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The same for a cluster's driver, which warns where nothing goes on: no worker is there."""
+    return {} if _has_own(environ) else _conf("warn")
+
+
+def _conf(level: str) -> dict[str, str]:
     file = own_folder() / FILE
     if any(letter.isspace() for letter in str(file)):  # between options of Java
-        return {"spark.log.level": "ERROR"}
-    file.write_text(_CONTENT, encoding="utf-8")
+        return {"spark.log.level": level.upper()}
+    file.write_text(_CONTENT.replace("{level}", level), encoding="utf-8")
     return {"spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={file.as_uri()}"}
 
 

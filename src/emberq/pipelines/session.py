@@ -9,11 +9,13 @@ from emberq.pipelines.failures import readable_failures
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.quiet_logs import quiet_conf
 from emberq.spark import register
-from emberq.spark.local_session import new_session
+from emberq.spark.java import require_java
+from emberq.spark.local_session import new_session, use_own_interpreters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONNECT = "sc://"
 # Wherever jobs run: times as they are stored, state on disk, crashes of workers told.
 CLUSTER_CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -52,8 +54,17 @@ def job_session(
 
 
 def start_session(settings: SparkSettings) -> "SparkSession":
-    """Start Spark with the defaults of jobs under what the settings say."""
+    """Start Spark with the defaults of jobs under what the settings say.
+
+    Raises:
+        PipelineError: Spark or its Java is not installed, or it does not start.
+    """
+    if settings.master.startswith(CONNECT):
+        raise PipelineError("jobs go to a Connect server by emberq spark submit")
+    use_own_interpreters(settings.master)
     try:
-        return new_session(settings.master, {**CONF, **quiet_conf(), **settings.conf})
+        with readable_failures():
+            require_java()
+            return new_session(settings.master, {**CONF, **quiet_conf(), **settings.conf})
     except ImportError as error:
         raise PipelineError("Spark is not installed: pip install 'emberq[spark]'") from error

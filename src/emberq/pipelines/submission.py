@@ -1,30 +1,30 @@
-"""A job for a cluster: the package as a zip, and the command line of spark-submit.
+"""A job for a cluster: what is shipped, and the command line of spark-submit.
 
 Workers need Python with numpy, pyarrow and msgspec, by an environment that travels along or by
-their image. EmberQ itself travels as a zip of plain Python: compiled parts cannot be imported
-from one, and their plain twins do the same.
+their image. EmberQ itself travels as a zip, and with it modules of the user.
 """
 
 import os
 import sys
 import tarfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-import emberq
 from emberq.errors import ConfigError
-from emberq.pipelines.job import SparkSettings
+from emberq.pipelines.job import Job, SparkSettings
+from emberq.pipelines.package_zip import PACKAGE
+from emberq.pipelines.quiet_logs import warning_conf
 from emberq.pipelines.session import CLUSTER_CONF
 
-_PACKAGE = Path(emberq.__file__).parent
-_TOP_LEVEL = ("pyspark_rocketmq", "pyspark_emberq")
-_KEPT = (".py", ".pyi", ".typed", ".html", ".css", ".js")
 ENVIRONMENT_NAME = "environment"
-PACKAGE_NAME = "emberq.zip"
-CONNECT = "sc://"
+# Lists of what users ship, and the options that win over them.
+PY_FILES, FILES, ARCHIVES = "spark.submit.pyFiles", "spark.files", "spark.archives"
+_SHIPPED = {PY_FILES: "--py-files", FILES: "--files", ARCHIVES: "--archives"}
+# Tells a driver that is started by Spark whether its output is a terminal's: it writes to a pipe.
+WATCHED = "EMBERQ_IS_WATCHED"
 CLIENT, CLUSTER = "client", "cluster"
 # Spark runs Python programs inside these clusters; elsewhere the driver stays where it is started.
 _CLUSTER_MODE_MASTERS = ("yarn", "k8s://")
@@ -38,6 +38,8 @@ class Submission(Struct, frozen=True, kw_only=True):
     spark: SparkSettings
     deploy_mode: str = CLIENT
     environment: Path | None = None
+    modules: tuple[Path, ...] = ()  # of the user, for the package
+    query: Path | None = None  # the file that the job's SQL is in
     overrides: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -53,44 +55,87 @@ class Submission(Struct, frozen=True, kw_only=True):
         return self.deploy_mode == CLIENT
 
 
-def build_zip(target: Path) -> Path:
-    """The package and its discovery modules, plain Python only."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in (_PACKAGE, *(_PACKAGE.parent / name for name in _TOP_LEVEL)):
-            for path in sorted(package.rglob("*")):
-                if path.is_file() and path.suffix in _KEPT:
-                    archive.write(path, path.relative_to(_PACKAGE.parent))
-    return target
+def query_file(job: Job) -> Path | None:
+    """The file that a job's SQL is in: it is read by the driver, wherever that is.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    text = str(getattr(job, "sql", ""))
+    if not text.endswith(".sql"):
+        return None
+    path = Path(text).resolve()
+    if not path.is_file():
+        raise ConfigError(f"sql: {path} is no file")
+    return path
+
+
+def settled_options(job: Job) -> list[str]:
+    """KEY=VALUE of what the environment here says of a job: elsewhere it says something else."""
+    name_server = job.source_options().get("nameServer", "")
+    return [f"nameServer={name_server}"] if name_server != job.name_server else []
+
+
+def quieter(submission: Submission) -> Submission:
+    """A driver here shares its output with the logs of its JVM: only warnings are left of them."""
+    if not submission.is_driver_here:
+        return submission
+    spark = submission.spark
+    conf = {**warning_conf(), **spark.conf}
+    return replace(submission, spark=SparkSettings(master=spark.master, conf=conf))
+
+
+def listed(settings: Mapping[str, str], key: str) -> list[str]:
+    """Members of a setting that is a list."""
+    return [text.strip() for text in settings.get(key, "").split(",") if text.strip()]
 
 
 def submit_command(submission: Submission) -> list[str]:
     """The words of spark-submit."""
-    job_file, spark = submission.job_file, submission.spark
-    words = [
-        spark_program("spark-submit"),
-        "--master",
-        spark.master,
-        "--deploy-mode",
-        submission.deploy_mode,
-    ]
+    job_file, spark, is_here = submission.job_file, submission.spark, submission.is_driver_here
+    words = [spark_program("spark-submit"), "--master", spark.master]
+    words += ["--deploy-mode", submission.deploy_mode]
     settings = {**CLUSTER_CONF, **spark.conf}
     if submission.environment is not None:
-        words += ["--archives", f"{submission.environment}#{ENVIRONMENT_NAME}"]
         settings.setdefault("spark.pyspark.python", f"./{ENVIRONMENT_NAME}/bin/python")
-        if submission.is_driver_here:  # and so is its Python
+        if is_here:  # and so is its Python
             settings.setdefault("spark.pyspark.driver.python", sys.executable)
     for key, value in sorted(settings.items()):
-        words += ["--conf", f"{key}={value}"]
-    words += ["--py-files", str(submission.package), "--files", str(job_file)]
-    entry = _PACKAGE / "cli" / "spark_submitted.py"
-    place = str(job_file) if submission.is_driver_here else job_file.name
-    return [*words, str(entry), place, *submission.overrides]
+        if key not in _SHIPPED:
+            words += ["--conf", f"{key}={value}"]
+    words += _shipped(submission)
+    entry = PACKAGE / "cli" / "spark_submitted.py"
+    words += [str(entry), str(job_file) if is_here else job_file.name, *submission.overrides]
+    query = submission.query
+    return words if query is None else [*words, f"sql={query if is_here else query.name}"]
 
 
-def submit_environment(submission: Submission, given: Mapping[str, str]) -> dict[str, str]:
-    """A driver that is here finds the package before Spark has unpacked anything."""
+def _shipped(submission: Submission) -> list[str]:
+    """What is ours, then what the user ships."""
+    environment, query = submission.environment, submission.query
+    ours = {
+        PY_FILES: [str(submission.package)],
+        FILES: [str(submission.job_file)],
+        ARCHIVES: [] if environment is None else [f"{environment}#{ENVIRONMENT_NAME}"],
+    }
+    if query is not None and not submission.is_driver_here:
+        ours[FILES].append(str(query))
+    words = []
+    for key, option in _SHIPPED.items():
+        if places := [*ours[key], *listed(submission.spark.conf, key)]:
+            words += [option, ",".join(places)]
+    return words
+
+
+def submit_environment(
+    submission: Submission, given: Mapping[str, str], *, is_watched: bool = False
+) -> dict[str, str]:
+    """A driver that is here finds the package before Spark has unpacked anything, and is told
+    whether somebody watches: Spark hands on what it writes."""
     paths = [str(submission.package), given.get("PYTHONPATH", "")]
     environ = dict(given)
+    if is_watched and submission.is_driver_here:
+        environ[WATCHED] = "1"
     if submission.environment is None:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}

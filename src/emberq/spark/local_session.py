@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emberq.spark.interpreter import own_folder, worker_python
+from emberq.spark.java import packaged_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,11 +64,13 @@ def new_session(master: str, conf: Mapping[str, str]) -> "SparkSession":
 
 
 def use_own_interpreters(master: str) -> None:
-    """Workers run this Python; Java is the environment's own where set-up provided one."""
+    """Workers run this Python; Java is the environment's own where set-up provided one, else the
+    machine's or the one that PyPI carries."""
     python = worker_python() if is_here(master) else sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", python)
-    java_home = Path(sys.prefix, "java-home")
-    if java_home.exists():
+    own = Path(sys.prefix, "java-home")
+    java_home = own if own.exists() else packaged_java_home()
+    if java_home is not None:
         os.environ["JAVA_HOME"] = str(java_home)
 
 

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,14 @@ def test_a_wrong_command_line_is_refused(arguments: list[str]) -> None:
     assert done.returncode == 2
     assert "nonsense" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_the_system_refuses_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("job: lag\ntopics: orders\nconsumerGroup: lake\n")
+    place = tmp_path / "nowhere" / "emberq.zip"
+
+    done = emberq("spark", "submit", str(file), "--package", str(place), "--dry-run")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"emberq: {place}: No such file or directory\n"

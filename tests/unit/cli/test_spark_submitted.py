@@ -1,5 +1,6 @@
 """What spark-submit runs prints what a local job prints, and ends as it does."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,15 @@ def test_a_mistake_in_the_file_starts_no_session(
 
     assert main([job_file(tmp_path), "topic=orders"]) == 1
     assert "did you mean topics?" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_job: Job, _name: str) -> Report:
+        raise PermissionError(errno.EACCES, "Permission denied", "page.html")
+
+    monkeypatch.setattr(spark_submitted, "run_in_session", run)
+
+    assert main([job_file(tmp_path)]) == 1
+    assert capsys.readouterr().err == "emberq: page.html: Permission denied\n"

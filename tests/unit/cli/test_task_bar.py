@@ -81,6 +81,20 @@ def test_a_line_stands_above_the_bar_and_nothing_is_left_of_it(
     assert written.endswith(("\r\x1b[2K", "batch 0\n"))
 
 
+def test_a_pipe_that_leads_to_a_terminal_has_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("emberq.cli.task_bar._TICK_S", 0.001)
+    monkeypatch.setattr("emberq.cli.task_bar._DELAY_S", 0.0)
+    pipe = io.StringIO()
+
+    with TaskBar(pipe, lambda: Tasks(1, 2), is_watched=True):
+        deadline = time.monotonic() + 10
+        while "1 of 2 tasks" not in pipe.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    assert pipe.getvalue().endswith("\r\x1b[2K")
+
+
 def test_where_nobody_watches_there_are_lines_only() -> None:
     file = io.StringIO()
 

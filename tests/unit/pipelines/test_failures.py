@@ -48,6 +48,10 @@ Expected: one of a, b"""
         (OF_A_STREAM, "[STREAM_FAILED] Query [id = 1, runId = 2] ended: AssertionError"),
         (OF_A_BATCH, "ValueError: a bad value"),
         ("it ended: Traceback (most recent call last):", "it ended:"),
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            "Spark's Java ended before Spark was there: what it said stands above",
+        ),
         ("", "RuntimeError"),
     ],
 )

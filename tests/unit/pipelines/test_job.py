@@ -1,6 +1,7 @@
 """Options of jobs are the same in Python and in files, and mistakes are named."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from emberq.pipelines.stats import Stats
 from emberq.pipelines.titles import TITLES
 from emberq.pipelines.transform import Transform
 from emberq.spark.options import parse_source
+from emberq.spark.tracking import OffsetTracker
 
 ARCHIVE = """
 job: archive
@@ -215,3 +217,30 @@ def test_texts_of_a_command_line_stay_what_they_are() -> None:
     job = read_job(Replay, given)
 
     assert (job.where, job.limit, job.source) == ("tags IN ('a', 'b')", 10, {"tls": "true"})
+
+
+@pytest.mark.parametrize(
+    ("given", "group"),
+    [
+        ({"consumerGroup": "lake"}, "lake"),
+        ({"source": {"consumerGroup": "lake"}}, "lake"),
+        ({"source": {"consumergroup": "lake", "commitOffsets": "listener"}}, "lake"),
+        ({"source": {"consumerGroup": "lake", "commitOffsets": "none"}}, None),
+        ({"source": {"consumerGroup": "lake", "CommitOffsets": "source"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_group_has_who_commits_its_offsets_however_it_is_given(
+    given: dict[str, Any], group: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def note(self: OffsetTracker, options: Any, query: str | None) -> None:
+        found.append(options.group)
+
+    monkeypatch.setattr(OffsetTracker, "__init__", note)
+    job = read_job(Archive, {"topics": "orders", "path": "lake", **given})
+
+    tracker = job.tracker(job.consumer_group)
+
+    assert (found, tracker is None) == (([group], False) if group else ([], True))

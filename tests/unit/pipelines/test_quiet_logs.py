@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from emberq.pipelines.quiet_logs import FILE, quiet_conf
+from emberq.pipelines.quiet_logs import FILE, quiet_conf, warning_conf
 
 
 def test_the_jvm_starts_with_a_configuration_of_ours(tmp_path: Path) -> None:
@@ -19,3 +19,11 @@ def test_a_configuration_of_the_users_is_kept(tmp_path: Path) -> None:
 
     assert quiet_conf({"SPARK_HOME": str(tmp_path)}) == {"spark.log.level": "ERROR"}
     assert quiet_conf({"SPARK_CONF_DIR": "/etc/spark"}) == {"spark.log.level": "ERROR"}
+
+
+def test_the_driver_of_a_cluster_warns(tmp_path: Path) -> None:
+    [option] = warning_conf({"SPARK_HOME": str(tmp_path)}).values()
+
+    file = Path(option.removeprefix("-Dlog4j2.configurationFile=file://"))
+    assert "rootLogger.level = warn" in file.read_text()
+    assert warning_conf({"SPARK_CONF_DIR": "/etc/spark"}) == {}

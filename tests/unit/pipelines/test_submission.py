@@ -10,30 +10,25 @@ from click.testing import CliRunner
 from emberq.cli.spark import spark
 from emberq.errors import ConfigError
 from emberq.pipelines.job import SparkSettings
-from emberq.pipelines.submission import Submission, build_zip
+from emberq.pipelines.submission import WATCHED, Submission, submit_environment
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "archive.yaml"
 
 
-def dry_run(*options: str) -> list[str]:
+def dry_run(*options: str, file: Path = EXAMPLE) -> list[str]:
     """The words that would be run."""
-    result = CliRunner().invoke(spark, ["submit", str(EXAMPLE), "--dry-run", *options])
-    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(spark, ["submit", str(file), "--dry-run", *options])
+    assert result.exit_code == 0, (result.output, result.exception)
     return shlex.split(result.output)
+
+
+def after(words: list[str], option: str) -> str:
+    return words[words.index(option) + 1]
 
 
 def confs(words: list[str]) -> dict[str, str]:
     pairs = (words[place + 1] for place, word in enumerate(words) if word == "--conf")
     return dict(pair.split("=", 1) for pair in pairs)
-
-
-def test_the_package_is_plain_python_and_whole(tmp_path: Path) -> None:
-    names = zipfile.ZipFile(build_zip(tmp_path / "emberq.zip")).namelist()
-
-    assert {"emberq/__init__.py", "emberq/spark/source.py", "pyspark_rocketmq/__init__.py"} <= {
-        *names
-    }
-    assert not [name for name in names if name.endswith((".so", ".pyc", ".c", ".pyx"))]
 
 
 def test_a_driver_here_reads_the_file_where_it_is(tmp_path: Path) -> None:
@@ -98,3 +93,95 @@ def test_nothing_is_submitted_to_a_connect_server_by_a_command() -> None:
     assert "in this process, on sc://10.0.0.9:15002" in " ".join(
         dry_run("--master", "sc://10.0.0.9:15002")
     )
+
+
+OF_THE_USER = (
+    *("--conf", "spark.submit.pyFiles=s3a://code/rules.py, s3a://code/shop.zip"),
+    *("--conf", "spark.files=/etc/shop.conf", "--conf", "spark.archives=/srv/models.zip#models"),
+)
+
+
+def test_what_the_user_ships_by_settings_goes_beside_what_is_ours(tmp_path: Path) -> None:
+    packed = tmp_path / "environment.tar.gz"
+    packed.touch()
+
+    words = dry_run("--master", "yarn", "--env", str(packed), *OF_THE_USER)
+
+    assert after(words, "--py-files") == "emberq.zip,s3a://code/rules.py,s3a://code/shop.zip"
+    assert after(words, "--files") == f"{EXAMPLE},/etc/shop.conf"
+    assert after(words, "--archives") == f"{packed}#environment,/srv/models.zip#models"
+    assert not {"spark.submit.pyFiles", "spark.files", "spark.archives"} & {*confs(words)}
+
+
+def transform_file(folder: Path, *lines: str) -> Path:
+    file = folder / "job.yaml"
+    options = ("job: transform", "topics: orders", "toTopic: large", "checkpoint: state")
+    file.write_text("\n".join((*options, *lines)))
+    return file
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_query_in_a_file_is_found_by_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    query = tmp_path / "query.sql"
+    query.write_text("SELECT body FROM orders")
+    file = transform_file(tmp_path, "sql: query.sql")
+
+    words = dry_run("--master", "yarn", "--deploy-mode", mode, file=file)
+
+    is_shipped = mode == "cluster"
+    assert words[-1] == f"sql={query.name if is_shipped else query}"
+    assert (str(query) in after(words, "--files").split(",")) == is_shipped
+
+
+def test_a_query_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+    file = transform_file(tmp_path, "sql: nowhere.sql")
+
+    result = CliRunner().invoke(spark, ["submit", str(file), "--master", "yarn", "--dry-run"])
+
+    assert isinstance(result.exception, ConfigError)
+    assert "nowhere.sql is no file" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("line", "settled"),
+    [
+        ("every: 5s", ["nameServer=10.0.0.5:9876"]),  # nobody says
+        ("nameServer: 10.0.0.7:9876", []),
+        ("source: {endpoints: 10.0.0.7:9876}", []),
+    ],
+)
+def test_name_servers_are_those_of_the_environment_in_which_a_job_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, settled: list[str]
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "10.0.0.5:9876")
+    file = transform_file(tmp_path, "sql: SELECT body FROM orders", line)
+
+    words = dry_run("--master", "yarn", "--deploy-mode", "cluster", file=file)
+
+    assert [word for word in words if word.startswith("nameServer=")] == settled
+
+
+def test_modules_of_the_user_are_in_the_package(tmp_path: Path) -> None:
+    module, package = tmp_path / "rules.py", tmp_path / "emberq.zip"
+    module.write_text("LIMIT = 900")
+
+    words = dry_run("--master", "yarn", "--py-files", str(module), "--package", str(package))
+
+    assert after(words, "--py-files") == str(package)
+    assert "rules.py" in zipfile.ZipFile(package).namelist()
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("client", True), ("cluster", False)])
+def test_only_a_driver_here_is_told_that_somebody_watches(mode: str, is_told: bool) -> None:
+    submission = Submission(
+        job_file=EXAMPLE,
+        package=Path("emberq.zip"),
+        spark=SparkSettings(master="yarn"),
+        deploy_mode=mode,
+    )
+
+    assert (WATCHED in submit_environment(submission, {}, is_watched=True)) == is_told
+    assert WATCHED not in submit_environment(submission, {})

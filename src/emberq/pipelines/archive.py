@@ -1,34 +1,34 @@
 """Topics into a table of Parquet files, each message once."""
 
-import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
-from emberq.pipelines.checkpoints import checkpoint_at, forget_drafts
-from emberq.pipelines.connected import carried, is_connected
+from emberq.pipelines.checkpoints import checkpoint_at, forget_drafts, writer_of
+from emberq.pipelines.connected import carried, committed_line, is_connected
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock, rest_text, run_query, trigger_options
-from emberq.pipelines.tables import DataFile, Table, open_table
+from emberq.pipelines.tables import FORMATS, DataFile, Table, open_table
 from emberq.spark.archive.folder import is_object_store
 from emberq.spark.columns import archived_columns
-from emberq.spark.options import parse_source
+from emberq.spark.options import parse_source, parse_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WRITER_FILE = "emberq-writer"
 # Without these a file cannot be found again, and `verify` cannot compare.
 REQUIRED_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 COLUMNS = (
     *REQUIRED_COLUMNS,
-    *("keys", "tags", "body", "bornTimestamp", "properties", "msgId", "bodyCrc"),
+    *("keys", "tags", "body", "bornTimestamp", "properties", "msgId", "bodyCrc", "flag"),
 )
+# Early versions did not keep them: a table that takes no more columns goes on without.
+_LATER_COLUMNS = frozenset({"flag"})
 
 
 class Archive(Job, kw_only=True):
@@ -65,17 +65,63 @@ class Archive(Job, kw_only=True):
     )
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        self._check_options()
         with job_session(self.spark, spark) as session:
-            writer = _writer_of(self.checkpoint_path, session)
-            return _Run(self, session, writer, say).run()
+            checkpoint_at(self.checkpoint_path, session)
+            target = self.target()
+            backlog = self._backlog(session)
+            # Now that nothing is refused any more: it makes a folder.
+            writer = writer_of(self.checkpoint_path, session)
+            return _Run(self, target, session, writer, say).run(backlog)
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        self._check_options()
         with job_session(self.spark, spark) as session:
+            checkpoint_at(self.checkpoint_path, session)
+            self.target()
             backlog = self._backlog(session, is_sized=True)
         return Report(
             facts={"table": f"{self.format} {self.path}", **backlog.facts()},
             tables=[backlog.table()],
         )
+
+    def target(self) -> "Target":
+        """The table, which need not exist yet, and what is written to it.
+
+        Raises:
+            ConfigError: that does not fit what is there.
+            TableError: it cannot be opened.
+        """
+        columns = self.column_names
+        table = self._table(columns)
+        there = table.schema()
+        if there is not None and not table.takes_columns and not _names(self.columns):
+            known = {*there.names, *set(COLUMNS) - _LATER_COLUMNS}
+            columns = tuple(name for name in columns if name in known)
+            table = self._table(columns)
+        table.check()
+        return Target(table, columns)
+
+    def _table(self, columns: Sequence[str]) -> Table:
+        from emberq.spark.decode.shape import arrow_schema  # noqa: PLC0415 - needs Arrow
+
+        options = self.source_options(subscribe=self.topics, columns=",".join(columns))
+        return open_table(
+            self.format,
+            self.path,
+            arrow_schema(archived_columns(parse_source(options))),
+            _names(self.partition_by),
+            catalog=self.catalog,
+        )
+
+    def _check_options(self) -> None:
+        """All that can be refused by the options alone. Raises ConfigError."""
+        if self.format not in FORMATS:
+            raise ConfigError(f"format={self.format!r}: expected one of {', '.join(FORMATS)}")
+        archived_columns(
+            parse_stream(self.stream_options("", self.column_names, keeps_partition_columns=False))
+        )
+        trigger_options(self.every)
 
     @property
     def checkpoint_path(self) -> str:
@@ -85,14 +131,16 @@ class Archive(Job, kw_only=True):
             )
         return self.checkpoint or f"{self.path.rstrip('/')}/_checkpoint"
 
-    def stream_options(self, writer: str, *, keeps_partition_columns: bool) -> dict[str, str]:
+    def stream_options(
+        self, writer: str, columns: Sequence[str] = (), *, keeps_partition_columns: bool
+    ) -> dict[str, str]:
         return self.source_options(
             view="archive",
             subscribe=self.topics,
             consumerGroup=self.consumer_group,
             commitOffsets="listener",
             startingOffsets="earliest",
-            columns=",".join(self.column_names),
+            columns=",".join(columns or self.column_names),
             **{
                 "archive.path": self.path,
                 "archive.writer": writer,
@@ -105,7 +153,7 @@ class Archive(Job, kw_only=True):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in self.columns.split(",") if name.strip()) or COLUMNS
+        names = _names(self.columns) or COLUMNS
         return (*(name for name in REQUIRED_COLUMNS if name not in names), *names)
 
     def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
@@ -113,30 +161,39 @@ class Archive(Job, kw_only=True):
         return backlog_of(session, source, self.checkpoint_path, is_sized=is_sized)
 
 
+class Target(NamedTuple):
+    """Where an archive writes, and which columns."""
+
+    table: Table
+    columns: tuple[str, ...]
+
+
 class _Run:
     """One run of an archive: which writer it is, what it has committed."""
 
-    def __init__(self, job: Archive, session: "SparkSession", writer: str, say: Say) -> None:
+    def __init__(
+        self, job: Archive, target: Target, session: "SparkSession", writer: str, say: Say
+    ) -> None:
         self._job = job
+        self._target = target
         self._session = session
         self._say = say
         self._clock = Clock()
         self._rows = self._files = self._bytes = self._batches = self._skipped = 0
-        self._table: Table | None = None
         self._total = 0
         self._writer = writer
 
-    def run(self) -> Report:
-        job = self._job
-        backlog = job._backlog(self._session)
+    def run(self, backlog: Backlog) -> Report:
+        job, (table, columns) = self._job, self._target
         self._say(f"{backlog.rows:,} messages to archive in {backlog.queues} queues")
         self._total = backlog.rows
-        table = self._open()
         frame = (
             self._session.readStream.format("rocketmq")
             .options(
                 **job.stream_options(
-                    self._writer, keeps_partition_columns=table.keeps_partition_columns
+                    self._writer,
+                    columns,
+                    keeps_partition_columns=table.keeps_partition_columns,
                 )
             )
             .load()
@@ -150,7 +207,8 @@ class _Run:
         is_elsewhere = is_connected(self._session)
         before = {each.path for each in table.files()} if is_elsewhere else set()
         forget_drafts(job.checkpoint_path, self._session)
-        run_query(writer, self._say, on_progress=lambda _: None, tracker=tracker)
+        told = self._tell_elsewhere if is_elsewhere else lambda _: None
+        run_query(writer, self._say, on_progress=told, tracker=tracker)
         if is_elsewhere:
             self._count_new(before)
         return self._report()
@@ -161,32 +219,18 @@ class _Run:
             return carried(commits_of, self._job, self._writer)
         return self._commit
 
+    def _tell_elsewhere(self, progress: Any) -> None:
+        """Of a batch that a server took: it counts messages for itself."""
+        self._say(committed_line(progress))
+
     def _count_new(self, before: set[str]) -> None:
         """What a server committed, by what the table says."""
-        self._table = None
-        new = [each for each in self._open().files() if each.path not in before]
+        new = [each for each in self._job.target().table.files() if each.path not in before]
         self._rows, self._files = sum(each.rows for each in new), len(new)
         self._bytes = sum(each.size_bytes for each in new)
 
-    def _open(self) -> Table:
-        """The table, whose rows look like the source's."""
-        if self._table is None:
-            job = self._job
-            from emberq.spark.decode.shape import arrow_schema  # noqa: PLC0415 - needs Arrow
-
-            options = job.source_options(subscribe=job.topics, columns=",".join(job.column_names))
-            columns = archived_columns(parse_source(options))
-            self._table = open_table(
-                job.format,
-                job.path,
-                arrow_schema(columns),
-                tuple(name.strip() for name in job.partition_by.split(",") if name.strip()),
-                catalog=job.catalog,
-            )
-        return self._table
-
     def _commit(self, manifest: "DataFrame", batch: int) -> None:
-        table = self._open()
+        table = self._target.table
         last = table.last_batch(self._writer)
         if last is not None and last >= batch:
             self._skipped += 1
@@ -232,7 +276,8 @@ def commits_of(job: Archive, writer: str) -> "Callable[[DataFrame, int], None]":
     """What commits the batches of a job in another process than the job's."""
 
     def commit(manifest: "DataFrame", batch: int) -> None:
-        _Run(job, manifest.sparkSession, writer, lambda _: None)._commit(manifest, batch)
+        run = _Run(job, job.target(), manifest.sparkSession, writer, lambda _: None)
+        run._commit(manifest, batch)
 
     return commit
 
@@ -252,8 +297,5 @@ def data_file(row: Any) -> DataFile:
     )
 
 
-def _writer_of(address: str, session: "SparkSession") -> str:
-    """One writer per checkpoint: batch numbers begin anew with a new checkpoint."""
-    checkpoint = checkpoint_at(address, session)
-    checkpoint.write_new(WRITER_FILE, uuid.uuid4().hex.encode())
-    return checkpoint.read(WRITER_FILE).decode()
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

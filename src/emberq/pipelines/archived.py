@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +9,7 @@ import pyarrow.parquet as pq
 from emberq.errors import PipelineError
 from emberq.pipelines.tables import Table, open_table
 from emberq.spark.archive.folder import Folder
+from emberq.spark.archive.layout import partition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 ROWS_TOGETHER = 10_000
 # However many files there are: a task reads several of them then.
 TASKS_MAX = 1_000
-# What paths say as text, and files as a number.
-_NUMBERS = {"queueId": pa.int32()}
 
 
 def existing_table(kind: str, root: str, catalog: dict[str, str] | None = None) -> Table:
@@ -30,27 +28,34 @@ def existing_table(kind: str, root: str, catalog: dict[str, str] | None = None) 
 def read_archive(
     session: "SparkSession", kind: str, root: str, catalog: dict[str, str] | None = None
 ) -> "DataFrame":
-    """The rows that count: those of the files in the table's log, with their partition columns."""
-    names = [each.path for each in existing_table(kind, root, catalog).files()]
-    if not names:
+    """The rows that count: those of the files in the table's log, with their partition columns.
+
+    Columns are those of all files: where one lacks a column, its rows have null. Raises
+    PipelineError.
+    """
+    table = existing_table(kind, root, catalog)
+    names = [each.path for each in table.files()]
+    schema = table.schema()
+    if not names or schema is None:
         raise PipelineError(f"there is no {kind} table with messages at {root}")
     folder = Folder(root)
-    if not folder.is_local:
-        return read_by_tasks(session, root, names)
+    if not folder.is_local or not _are_alike(names):
+        return read_by_tasks(session, root, names, schema)
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
     # With types that Spark finds by itself a topic `007` is the number 7.
-    schema = from_arrow_schema(_schema_of(folder, names[0]))
-    reader = session.read.schema(schema).option("basePath", folder.address_of("").rstrip("/"))
+    reader = session.read.schema(from_arrow_schema(schema))
+    reader = reader.option("basePath", folder.address_of("").rstrip("/"))
     return reader.parquet(*(folder.address_of(name) for name in names))
 
 
-def read_by_tasks(session: "SparkSession", root: str, names: list[str]) -> "DataFrame":
+def read_by_tasks(
+    session: "SparkSession", root: str, names: list[str], schema: pa.Schema
+) -> "DataFrame":
     """The rows of Parquet files of a folder, read with Arrow inside tasks: it has clients for
     object stores, and Spark has none unless somebody adds their jars."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
-    schema = _schema_of(Folder(root), names[0])
     files = session.createDataFrame([(name,) for name in names], "name string")
     spread = files.repartition(min(len(names), TASKS_MAX))
     return spread.mapInArrow(file_rows(root, schema), from_arrow_schema(schema))
@@ -73,23 +78,15 @@ def file_rows(
     return read
 
 
-def partition_of(name: str) -> dict[str, str]:
-    """What the folders of a file say: `topic=orders/date=2026-11-17/…`."""
-    pairs = (folder.partition("=") for folder in name.split("/")[:-1])
-    return {key: unquote(value) for key, equals, value in pairs if equals}
-
-
-def _schema_of(folder: Folder, name: str) -> pa.Schema:
-    with folder.filesystem.open_input_file(folder.path_of(name)) as stream:
-        schema = pq.read_schema(stream).remove_metadata()
-    for key in partition_of(name):
-        if key not in schema.names:
-            schema = schema.append(pa.field(key, _NUMBERS.get(key, pa.string())))
-    return schema
+def _are_alike(names: list[str]) -> bool:
+    """Whether all are partitioned in one way: Spark refuses others, which early versions wrote."""
+    return len({tuple(partition_of(name)) for name in names}) == 1
 
 
 def _column(rows: pa.RecordBatch, field: pa.Field, partition: dict[str, str]) -> Any:
     if field.name in rows.schema.names:
         return rows.column(field.name)
-    value = pa.scalar(partition.get(field.name), pa.string()).cast(field.type)
+    if field.name not in partition:
+        return pa.nulls(rows.num_rows, field.type)
+    value = pa.scalar(partition[field.name], pa.string()).cast(field.type)
     return pa.repeat(value, rows.num_rows)

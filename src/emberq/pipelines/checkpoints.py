@@ -1,6 +1,7 @@
 """What jobs read and write in the checkpoint of their query, wherever Spark keeps it."""
 
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,7 @@ from emberq.spark.offsets import Offsets, read_offsets
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+WRITER_FILE = "emberq-writer"
 _OFFSETS = "offsets"
 _COMMITS = "commits"
 # Lines of a file of offsets before those of the sources: a version, and Spark's own settings.
@@ -50,6 +52,28 @@ def checkpoint_at(address: str, session: "SparkSession | None" = None) -> Checkp
     return _HadoopFolder(session, address)
 
 
+def writer_of(address: str, session: "SparkSession | None" = None) -> str:
+    """One writer per checkpoint: batch numbers begin anew with a new checkpoint.
+
+    Raises:
+        ConfigError: the checkpoint cannot be reached from here.
+    """
+    checkpoint = checkpoint_at(address, session)
+    checkpoint.write_new(WRITER_FILE, uuid.uuid4().hex.encode())
+    return checkpoint.read(WRITER_FILE).decode()
+
+
+def planned_batch(checkpoint: Checkpoint) -> int | None:
+    """The number of the last batch that a query has begun; None if it has begun none."""
+    return newest_batch(checkpoint.names(_OFFSETS))
+
+
+def newest_batch(names: Iterable[str]) -> int | None:
+    """Of files that Spark names by batches: `commits/12`, `_spark_metadata/9.compact`."""
+    numbers = [name.rsplit("/", 1)[-1].removesuffix(".compact") for name in names]
+    return max((int(number) for number in numbers if number.isdigit()), default=None)
+
+
 def done_offsets(address: str, session: "SparkSession | None" = None) -> Offsets | None:
     """Where a query will go on, in all its topics: the ends of its last finished batch.
 
@@ -59,11 +83,10 @@ def done_offsets(address: str, session: "SparkSession | None" = None) -> Offsets
         checkpoint = checkpoint_at(address, session)
     except ConfigError:
         return None
-    finished = [name.rsplit("/", 1)[-1] for name in checkpoint.names(_COMMITS)]
-    numbers = [int(name) for name in finished if name.isdigit()]
-    if not numbers:
+    number = newest_batch(checkpoint.names(_COMMITS))
+    if number is None:
         return None
-    lines = checkpoint.read(f"{_OFFSETS}/{max(numbers)}").decode().splitlines()[_HEAD_LINES:]
+    lines = checkpoint.read(f"{_OFFSETS}/{number}").decode().splitlines()[_HEAD_LINES:]
     done: Offsets = {}
     for line in lines:
         # Other sources that a function joined have offsets of their own kind.

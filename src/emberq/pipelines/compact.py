@@ -10,7 +10,7 @@ from msgspec import Meta
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.streaming import Clock
-from emberq.pipelines.tables import DataFile
+from emberq.pipelines.tables import DataFile, Table
 from emberq.pipelines.tables.compaction import Compaction, CompactionTerms
 from emberq.pipelines.tables.parquet import ParquetTable
 from emberq.pipelines.tables.parquet_compaction import ParquetCompaction
@@ -100,20 +100,16 @@ class Compact(Job, kw_only=True):
             )
         table = ParquetTable(self.path)
         self._check(is_made=table.is_made)
-        if terms.oldest_day is not None:
-            files = table.files()
-            if files and not any("date" in each.partition for each in files):
-                raise ConfigError("keep needs a table that is partitioned by date")
+        _check_days(table, terms)
         return ParquetCompaction(table, terms)
 
     def _of_delta(self, terms: CompactionTerms) -> Compaction:
         from emberq.pipelines.tables.delta import DeltaLakeTable  # noqa: PLC0415 - an extra
         from emberq.pipelines.tables.delta_compaction import DeltaCompaction  # noqa: PLC0415
 
-        if terms.oldest_day is not None:
-            raise ConfigError("keep works on parquet tables; delete from a Delta table with SQL")
         table = DeltaLakeTable(self.path, pa.schema([]), ())
         self._check(is_made=table.is_made)
+        _check_days(table, terms)
         return DeltaCompaction(table, terms)
 
     def _check(self, *, is_made: bool) -> None:
@@ -128,6 +124,14 @@ class Compact(Job, kw_only=True):
             orphans_after_s=_seconds("orphansAfter", self.orphans_after),
             oldest_day=_oldest_day(self.keep) if self.keep.strip() else None,
         )
+
+
+def _check_days(table: Table, terms: CompactionTerms) -> None:
+    if terms.oldest_day is None:
+        return
+    files = table.files()
+    if files and not any("date" in each.partition for each in files):
+        raise ConfigError("keep needs a table that is partitioned by date")
 
 
 def _oldest_day(keep: str) -> date:

@@ -6,7 +6,14 @@ import pytest
 
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
-from emberq.pipelines.checkpoints import checkpoint_at, done_offsets, forget_drafts
+from emberq.pipelines.checkpoints import (
+    checkpoint_at,
+    done_offsets,
+    forget_drafts,
+    newest_batch,
+    planned_batch,
+    writer_of,
+)
 
 DRAFT = ".0.4b1f.tmp"
 
@@ -74,3 +81,18 @@ def test_a_query_that_finished_nothing_has_no_offsets(tmp_path: Path) -> None:
 def test_what_only_spark_reaches_is_refused_without_its_session() -> None:
     with pytest.raises(ConfigError, match="need a folder that both see"):
         checkpoint_at("hdfs://cluster/checkpoints/orders")
+
+
+def test_a_checkpoint_has_one_writer_for_good(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+
+    assert writer_of(first) == writer_of(first)
+    assert writer_of(first) != writer_of(second)
+
+
+def test_the_newest_batch_is_that_with_the_highest_number(tmp_path: Path) -> None:
+    checkpoint(tmp_path, "offsets/9", "offsets/10", f"offsets/{DRAFT}")
+
+    assert planned_batch(checkpoint_at(str(tmp_path))) == 10
+    assert planned_batch(checkpoint_at(str(tmp_path / "new"))) is None
+    assert newest_batch(["_spark_metadata/9.compact", "_spark_metadata/.10.tmp"]) == 9

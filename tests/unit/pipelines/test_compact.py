@@ -8,8 +8,11 @@ import pytest
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.compact import Compact
+from emberq.pipelines.tables import open_table
 from emberq.pipelines.tables.parquet import ParquetTable
 from tests.unit.pipelines.tables.lake import (
+    ROWS,
+    file_name,
     leave,
     names_below,
     offsets,
@@ -19,6 +22,7 @@ from tests.unit.pipelines.tables.lake import (
 )
 
 TODAY = datetime.now(UTC).date()
+LEFTOVER = f"topic=orders/{file_name(99)}"
 LONG_AGO = TODAY - timedelta(days=99)
 
 
@@ -42,7 +46,6 @@ def refused(job: Compact) -> str:
     [
         ({"format": "iceberg"}, "compact works on parquet and delta tables, not on iceberg"),
         ({"format": "orc"}, "not on orc"),
-        ({"format": "delta", "keep": "30d"}, "keep works on parquet tables"),
         ({"file_size": "large"}, "fileSize='large': expected a size"),
         ({"file_size": ""}, "fileSize needs a value"),
         ({"orphans_after": ""}, "orphansAfter needs a value"),
@@ -62,10 +65,12 @@ def test_a_dry_run_refuses_what_a_run_refuses(
     assert not (tmp_path / "none").exists()
 
 
-def test_days_are_dropped_only_where_there_are_days(tmp_path: Path) -> None:
-    archive(tmp_path, is_partitioned=False)
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_days_are_dropped_only_where_there_are_days(kind: str, tmp_path: Path) -> None:
+    table = open_table(kind, str(tmp_path), ROWS, ())
+    table.append("query", 0, [written(tmp_path, 0, is_partitioned=False)])
 
-    message = refused(Compact(path=str(tmp_path), keep="30d"))
+    message = refused(Compact(path=str(tmp_path), format=kind, keep="30d"))
 
     assert message == "keep needs a table that is partitioned by date"
 
@@ -75,7 +80,7 @@ def test_a_dry_run_says_what_would_be_dropped_joined_and_deleted(tmp_path: Path)
     old = [written(tmp_path, first, 10, day=str(LONG_AGO)) for first in (0, 10, 20)]
     new = [written(tmp_path, first, 5, day=str(TODAY)) for first in (30, 35)]
     table.append("query", 0, [*old, *new])
-    leave(tmp_path, "topic=orders/leftover.parquet", days=2)
+    leave(tmp_path, LEFTOVER, days=2)
     before = names_below(tmp_path)
 
     report = Compact(path=str(tmp_path), keep="30d").plan()
@@ -86,7 +91,7 @@ def test_a_dry_run_says_what_would_be_dropped_joined_and_deleted(tmp_path: Path)
     rows = {each.title: each.rows for each in report.tables}
     assert [row[:3] for row in rows["Days to drop"]] == [[f"topic=orders/date={LONG_AGO}", 3, 30]]
     assert [row[:3] for row in rows["Files to join"]] == [[f"topic=orders/date={TODAY}", 2, 10]]
-    assert rows["Files to delete"] == [["topic=orders/leftover.parquet"]]
+    assert rows["Files to delete"] == [[LEFTOVER]]
     assert names_below(tmp_path) == before
 
     done = Compact(path=str(tmp_path), keep="30d").run().facts
@@ -97,13 +102,28 @@ def test_a_dry_run_says_what_would_be_dropped_joined_and_deleted(tmp_path: Path)
 
 def test_a_dry_run_on_delta_says_what_would_be_joined_and_deleted(tmp_path: Path) -> None:
     archive(tmp_path, "delta")
-    leave(tmp_path, "topic=orders/leftover.parquet", days=2)
+    leave(tmp_path, LEFTOVER, days=2)
 
     facts = Compact(path=str(tmp_path), format="delta").plan().facts
 
     assert (facts["files to join"], facts["groups of them"], facts["files to delete"]) == (2, 1, 1)
     done = Compact(path=str(tmp_path), format="delta").run().facts
     assert (done["files joined"], done["files after"], done["files deleted"]) == (2, 1, 1)
+
+
+def test_old_days_of_a_delta_table_are_dropped(tmp_path: Path) -> None:
+    table = opened("delta", tmp_path)
+    old = [written(tmp_path, first, 10, day=str(LONG_AGO)) for first in (0, 10)]
+    table.append("query", 0, [*old, written(tmp_path, 30, 5, day=str(TODAY))])
+    job = Compact(path=str(tmp_path), format="delta", keep="30d")
+
+    planned, done = job.plan().facts, job.run().facts
+
+    assert (planned["files of days to drop"], planned["files to join"]) == (2, 0)
+    assert (done["files of dropped days"], done["files joined"], done["files after"]) == (2, 0, 1)
+    assert offsets(tmp_path, table) == list(range(30, 35))
+    assert len(names_below(tmp_path)) == 3  # readers of earlier versions still have them
+    assert job.run().facts["files of dropped days"] == 0
 
 
 def test_the_files_of_a_table_that_is_dropped_whole_are_deleted_later(tmp_path: Path) -> None:

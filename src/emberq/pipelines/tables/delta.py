@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Literal
 from urllib.parse import unquote
 
@@ -10,7 +11,9 @@ import msgspec
 import pyarrow as pa
 
 from emberq.errors import TableError
-from emberq.pipelines.tables.leftovers import delete_files, is_data_file
+from emberq.pipelines.tables.columns import plain
+from emberq.pipelines.tables.fitting import check_columns, check_partitions
+from emberq.pipelines.tables.leftovers import delete_files, left_behind
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 from emberq.spark.archive.parquet_file import ROW_GROUP_BYTES
@@ -33,22 +36,37 @@ _CODECS: dict[str, _Codec] = {
     "none": "UNCOMPRESSED",
 }
 _HOUR_S = 3600
+LOG_FOLDER = "_delta_log"
+_JOINED = r"part-\d{5}-[0-9a-f-]{36}-c\d{3}(\.\w+)*\.parquet"  # as deltalake names files
 
 
 class DeltaLakeTable:
     """A Delta table; made with the first batch if there is none."""
 
     keeps_partition_columns = False
+    takes_columns = False
 
     def __init__(self, root: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         self._folder = Folder(root)
         self._address = self._folder.root
+        self._rows = schema
         self._schema = Schema.from_arrow(schema)
         self._partition_by = list(partition_by)
 
     @property
     def root(self) -> str:
         return self._folder.root
+
+    def schema(self) -> pa.Schema | None:
+        table = self._opened()
+        return None if table is None else _schema_of(table)
+
+    def check(self) -> None:
+        table = self._opened()
+        if table is None:
+            return
+        check_partitions(self.root, [table.metadata().partition_columns], self._partition_by)
+        check_columns(self.root, _schema_of(table), self._rows, takes_columns=self.takes_columns)
 
     def last_batch(self, writer: str) -> int | None:
         table = self._opened()
@@ -93,6 +111,16 @@ class DeltaLakeTable:
         except DeltaError as error:
             raise TableError(f"{self.root}: {error}") from error
 
+    def drop_before(self, day: date) -> None:
+        """Remove the partitions of earlier days."""
+        table = self._opened()
+        if table is None:
+            return
+        try:
+            table.delete(f"date < '{day}'")
+        except DeltaError as error:
+            raise TableError(f"{self.root}: {error}") from error
+
     def _rows_per_group(self) -> int | None:
         """So many rows of average size are a row group; none: as deltalake likes it."""
         files = self.files()
@@ -100,20 +128,17 @@ class DeltaLakeTable:
         return max(1, ROW_GROUP_BYTES * rows // size_bytes) if rows and size_bytes else None
 
     def leftovers(self, kept_s: float) -> list[str]:
-        """Files that no version of the last hours needs, and those that no log names and that are
-        older. Delta counts in hours: they are rounded up."""
+        """Files that no version of the last hours needs, and those of its writers that no log names
+        and that are older. Delta counts in hours: they are rounded up."""
         table = self._opened()
         if table is None:
             return []
         # Only asked: deltalake itself would delete everything that is old in the folder, also a
-        # checkpoint of Spark.
-        names = table.vacuum(
-            retention_hours=math.ceil(kept_s / _HOUR_S),
-            dry_run=True,
-            enforce_retention_duration=False,
-            full=True,
-        )
-        return sorted(name for name in names if is_data_file(name))
+        # checkpoint of Spark and whatever else people keep there.
+        removed = set(_vacuumed(table, kept_s, is_full=False))
+        ours = left_behind(self._folder.names("", is_recursive=True), LOG_FOLDER, _JOINED)
+        old = _vacuumed(table, kept_s, is_full=True)
+        return sorted(name for name in old if name in removed or name in ours)
 
     def delete_leftovers(self, kept_s: float) -> list[str]:
         before_s = time.time() - math.ceil(kept_s / _HOUR_S) * _HOUR_S
@@ -129,7 +154,7 @@ class DeltaLakeTable:
                 path=unquote(row["path"]),  # as Delta's log has it: a percent sign is %25
                 rows=row["num_records"] or 0,
                 size_bytes=row["size_bytes"],
-                partition=row.get("partition") or {},
+                partition=_partition(row.get("partition") or {}),
             )
             for row in rows
         ]
@@ -144,6 +169,25 @@ class DeltaLakeTable:
             self._address, self._schema, [], mode="ignore", partition_by=self._partition_by
         )
         return DeltaTable(self._address)
+
+
+def _schema_of(table: DeltaTable) -> pa.Schema:
+    return plain(pa.schema(table.schema()))
+
+
+def _vacuumed(table: DeltaTable, kept_s: float, *, is_full: bool) -> list[str]:
+    """What deltalake would delete: of those that the log removed, or of all in the folder."""
+    return table.vacuum(
+        retention_hours=math.ceil(kept_s / _HOUR_S),
+        dry_run=True,
+        enforce_retention_duration=False,
+        full=is_full,
+    )
+
+
+def _partition(values: Mapping[str, str | None]) -> dict[str, str]:
+    """Early versions appended files to tables that are partitioned in another way."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _add_action(file: DataFile) -> AddAction:

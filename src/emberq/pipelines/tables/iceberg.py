@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 
 from emberq.errors import TableError
+from emberq.pipelines.tables.columns import plain
+from emberq.pipelines.tables.fitting import check_columns, check_partitions
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 
@@ -13,6 +16,7 @@ try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
     from pyiceberg.table import Table as PyIcebergTable
+    from pyiceberg.transforms import IdentityTransform
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise TableError("Iceberg tables need more: pip install 'emberq[lake]'") from error
 
@@ -20,12 +24,14 @@ NAMESPACE = "emberq"
 TABLE = "messages"
 WRITER_KEY = "emberq.writer"
 BATCH_KEY = "emberq.batch"
+_CATALOG = "catalog.db"
 
 
 class IcebergTable:
     """An Iceberg table; its catalog is a SQLite file beside it unless options name another one."""
 
     keeps_partition_columns = True  # pyiceberg finds the partition of a file in its statistics
+    takes_columns = False
 
     def __init__(
         self,
@@ -43,6 +49,17 @@ class IcebergTable:
     @property
     def root(self) -> str:
         return self._folder.root
+
+    def schema(self) -> pa.Schema | None:
+        table = self._opened()
+        return None if table is None else _schema_of(table)
+
+    def check(self) -> None:
+        table = self._opened()
+        if table is None:
+            return
+        check_partitions(self.root, [_partition_columns(table)], self._partition_by)
+        check_columns(self.root, _schema_of(table), self._schema, takes_columns=self.takes_columns)
 
     def last_batch(self, writer: str) -> int | None:
         table = self._opened()
@@ -79,31 +96,57 @@ class IcebergTable:
     def _catalog(self) -> Catalog:
         if self._options:
             return load_catalog("emberq", **self._options)
-        address = self._folder.path_of("catalog.db")
-        if not self._folder.is_local:
-            raise TableError(f"{self.root}: an Iceberg table in an object store needs a catalog")
-        self._folder.make()
         return load_catalog(
-            "emberq", type="sql", uri=f"sqlite:///{address}", warehouse=self._folder.address_of("")
+            "emberq",
+            type="sql",
+            uri=f"sqlite:///{self._catalog_path}",
+            warehouse=self._folder.address_of(""),
         )
 
+    @property
+    def _catalog_path(self) -> str:
+        if not self._folder.is_local:
+            raise TableError(f"{self.root}: an Iceberg table in an object store needs a catalog")
+        return self._folder.path_of(_CATALOG)
+
     def _opened(self) -> PyIcebergTable | None:
+        # Opening a catalog that is not there would make one.
+        if not self._options and not Path(self._catalog_path).exists():
+            return None
         try:
             return self._catalog().load_table(self._identifier)
         except NoSuchTableError:
             return None
 
     def _made(self) -> PyIcebergTable:
+        """Partitioned from the first moment on: its spec is in the step that creates it."""
+        if not self._options:
+            self._folder.make()
         catalog = self._catalog()
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(self._identifier.rsplit(".", 1)[0])
-        table = catalog.create_table(
-            self._identifier, schema=self._schema, location=self._folder.address_of("").rstrip("/")
-        )
-        with table.update_spec() as update:
+        location = self._folder.address_of("").rstrip("/")
+        with (
+            catalog.create_table_transaction(self._identifier, self._schema, location) as creation,
+            creation.update_spec() as update,
+        ):
             for name in self._partition_by:
                 update.add_identity(name)
         return catalog.load_table(self._identifier)
+
+
+def _schema_of(table: PyIcebergTable) -> pa.Schema:
+    return plain(table.schema().as_arrow())
+
+
+def _partition_columns(table: PyIcebergTable) -> list[str]:
+    """Columns whose values partition, and in their place what else does."""
+    return [
+        table.schema().find_column_name(each.source_id) or each.name
+        if isinstance(each.transform, IdentityTransform)
+        else f"{each.transform} of {each.name}"
+        for each in table.spec().fields
+    ]
 
 
 def _last_batch(table: PyIcebergTable, writer: str) -> int | None:

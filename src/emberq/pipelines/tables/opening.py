@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from emberq.errors import TableError
+from emberq.pipelines.tables.columns import with_partitions
 from emberq.pipelines.tables.parquet import ParquetTable
-from emberq.pipelines.tables.table import Table, table_schema
+from emberq.pipelines.tables.table import Table
 from emberq.spark.archive.folder import Folder
 from emberq.spark.archive.layout import partition_columns
 
@@ -21,11 +22,11 @@ def open_table(
     *,
     catalog: dict[str, str] | None = None,
 ) -> Table:
-    """The table at `root`, which need not exist yet; `rows` is what its files hold."""
-    if kind == "parquet":
-        return ParquetTable(root)
+    """The table at `root`, which need not exist yet; `rows` is what is written to it."""
     partition_by = partition_columns(partition_by)
-    schema = table_schema(rows, partition_by)
+    if kind == "parquet":
+        return ParquetTable(root, rows, partition_by)
+    schema = with_partitions(rows, partition_by)
     if kind == "delta":
         from emberq.pipelines.tables.delta import DeltaLakeTable  # noqa: PLC0415 - an extra
 

@@ -5,47 +5,65 @@ and which batch of which writer it was. Every 64th commit has a snapshot of the 
 it. Names that begin with an underscore are invisible to readers of Parquet folders.
 """
 
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
 from msgspec import Struct
 
 from emberq.errors import TableError
-from emberq.pipelines.tables.leftovers import delete_files, is_data_file
+from emberq.pipelines.tables.columns import (
+    as_words,
+    footers,
+    from_words,
+    unified,
+    with_partitions,
+    without,
+)
+from emberq.pipelines.tables.fitting import check_columns, check_partitions
+from emberq.pipelines.tables.leftovers import delete_files, left_behind
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
+from emberq.spark.archive.layout import partition_of
 
 LOG_FOLDER = "_emberq_log"
 SNAPSHOT_EVERY = 64
 COMMIT_ATTEMPTS_MAX = 100
 _NUMBER_WIDTH = 20
 _NOT_KEPT = -1
+_NO_COLUMNS = pa.schema([])
+_JOINED = r"joined-[0-9a-f]{32}\.parquet"  # as `parquet_compaction` names files
 
 _Content = TypeVar("_Content")
 
 
 class Commit(Struct, kw_only=True, rename="camel"):
+    """`columns` are those of all files of the table, the added ones among them."""
+
     at_ms: int
     writer: str = ""
     batch: int = -1
     added: list[DataFile] = msgspec.field(default_factory=list)
     removed: list[str] = msgspec.field(default_factory=list)
     deleted: list[str] = msgspec.field(default_factory=list)
+    columns: dict[str, str] | None = None
 
 
 class State(Struct, kw_only=True, rename="camel"):
     """Everything that the commits up to a number say.
 
     `removed` has when files were removed that are in the folder still; removals before
-    `removals_since_ms` are not in it.
+    `removals_since_ms` are not in it. Without `columns` only the files know what they hold.
     """
 
     files: dict[str, DataFile] = msgspec.field(default_factory=dict)
     batches: dict[str, int] = msgspec.field(default_factory=dict)
     removed: dict[str, int] = msgspec.field(default_factory=dict)
     removals_since_ms: int = _NOT_KEPT  # what snapshots of early versions say, by not saying it
+    columns: dict[str, str] | None = None
 
     def apply(self, commit: Commit) -> None:
         for path in commit.removed:
@@ -56,6 +74,10 @@ class State(Struct, kw_only=True, rename="camel"):
             self.removed.pop(each.path, None)
         for path in commit.deleted:
             self.removed.pop(path, None)
+        if commit.columns is not None:
+            self.columns = commit.columns
+        elif commit.writer and commit.added:  # by an early version; exchanges bring no columns
+            self.columns = None
         if commit.writer:
             self.batches[commit.writer] = max(
                 commit.batch, self.batches.get(commit.writer, commit.batch)
@@ -63,13 +85,21 @@ class State(Struct, kw_only=True, rename="camel"):
 
 
 class ParquetTable:
-    """A folder of Parquet files whose log says which of them count."""
+    """A folder of Parquet files whose log says which of them count.
+
+    Who appends to it says what the rows of its files are.
+    """
 
     keeps_partition_columns = False
+    takes_columns = True
 
-    def __init__(self, root: str) -> None:
+    def __init__(
+        self, root: str, rows: pa.Schema = _NO_COLUMNS, partition_by: Sequence[str] = ()
+    ) -> None:
         self._folder = Folder(root)
-        self._state = State(removals_since_ms=0)
+        self._rows = rows
+        self._partition_by = tuple(partition_by)
+        self._state = State(removals_since_ms=0, columns={})
         self._next = 0
 
     @property
@@ -85,6 +115,36 @@ class ParquetTable:
         self._refresh()
         return self._next > 0
 
+    def schema(self) -> pa.Schema | None:
+        if not self.is_made:
+            return None
+        return with_partitions(self._columns(), itertools.chain(*self._ways()))
+
+    def check(self) -> None:
+        there = self.schema()
+        if there is None:
+            return
+        check_columns(self.root, there, self._rows, takes_columns=self.takes_columns)
+        ways = self._ways()
+        if ways:
+            check_partitions(self.root, ways, self._partition_by)
+
+    def _ways(self) -> Collection[tuple[str, ...]]:
+        """In which files are partitioned: by their paths, which have the columns in order."""
+        return dict.fromkeys(tuple(partition_of(path)) for path in self._state.files)
+
+    def _columns(self) -> pa.Schema:
+        """What the files hold: as the log says, or they themselves where it does not."""
+        if self._state.columns is not None:
+            return from_words(self._state.columns)
+        return unified(footers(self._folder, list(self._state.files)))
+
+    def _columns_with_own(self) -> dict[str, str] | None:
+        if not self._rows.names:
+            return None
+        own = without(self._rows, self._partition_by)
+        return as_words(unified([(self.root, self._columns()), ("what is archived", own)]))
+
     def last_batch(self, writer: str) -> int | None:
         self._refresh()
         return self._state.batches.get(writer)
@@ -94,7 +154,14 @@ class ParquetTable:
             last = self.last_batch(writer)
             if last is not None and last >= batch:
                 return False
-            if self._commit(Commit(at_ms=_now_ms(), writer=writer, batch=batch, added=[*files])):
+            commit = Commit(
+                at_ms=_now_ms(),
+                writer=writer,
+                batch=batch,
+                added=[*files],
+                columns=self._columns_with_own(),
+            )
+            if self._commit(commit):
                 return True
         raise TableError(f"{self.root}: {COMMIT_ATTEMPTS_MAX} commits of others came first")
 
@@ -109,19 +176,21 @@ class ParquetTable:
         raise TableError(f"{self.root}: {COMMIT_ATTEMPTS_MAX} commits of others came first")
 
     def leftovers(self, before_s: float) -> list[str]:
-        """Files that may be deleted: those that the log removed before then, and those that it
-        never named and that were written before then. Both in seconds since 1970."""
+        """Files that may be deleted: those that the log removed before then, and those of its
+        writers that it never named and that were written before then. Both in seconds since
+        1970."""
         # The folder first: what is committed between the two is in the log then.
         return self._leftovers(self._folder.modified_times(), before_s)
 
     def _leftovers(self, written_s: Mapping[str, float], before_s: float) -> list[str]:
         self._refresh()
         state = self._state
+        ours = left_behind(written_s.keys(), LOG_FOLDER, _JOINED)
         return sorted(
             name
             for name, at_s in written_s.items()
             if name not in state.files
-            and is_data_file(name)
+            and (name in state.removed or name in ours)
             and at_s <= before_s
             and state.removed.get(name, state.removals_since_ms) <= before_s * 1000
         )

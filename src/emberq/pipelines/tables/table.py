@@ -24,6 +24,20 @@ class Table(Protocol):
     def keeps_partition_columns(self) -> bool:
         """Whether files hold the columns that also stand in their path."""
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether files may bring columns that the table did not have."""
+
+    def schema(self) -> pa.Schema | None:
+        """What its rows are, with the columns that only paths hold; None: there is no table yet."""
+
+    def check(self) -> None:
+        """Before anything is written: does it fit what is there?
+
+        Raises:
+            ConfigError: it does not.
+        """
+
     def last_batch(self, writer: str) -> int | None:
         """The highest batch of this writer that is in the table."""
 
@@ -35,11 +49,3 @@ class Table(Protocol):
 
     def files(self) -> list[DataFile]:
         """The files that count now. What a format does not remember of a file is left empty."""
-
-
-def table_schema(rows: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
-    """The columns of the rows, then those partition columns that only paths hold."""
-    for name in partition_by:
-        if name not in rows.names:
-            rows = rows.append(pa.field(name, pa.string()))
-    return rows

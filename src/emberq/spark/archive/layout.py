@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from msgspec import Struct, structs
 
@@ -72,3 +72,9 @@ def partition_columns(names: Iterable[str]) -> tuple[str, ...]:
 def partition_path(partition: dict[str, str]) -> str:
     """The folder of a partition, as Hive and Spark write it."""
     return "/".join(f"{name}={quote(value, safe='')}" for name, value in partition.items())
+
+
+def partition_of(path: str) -> dict[str, str]:
+    """What the folders of a file say: `topic=orders/date=2026-11-17/…`."""
+    pairs = (folder.partition("=") for folder in path.split("/")[:-1])
+    return {key: unquote(value) for key, equals, value in pairs if equals}

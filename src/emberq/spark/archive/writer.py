@@ -16,6 +16,9 @@ from emberq.spark.planning import QueueSlice
 OFFSET_COLUMN = "queueOffset"
 TIME_COLUMN = "storeTimestamp"
 _HOUR_US = 3_600_000_000
+# Files that a task has open at the same time, each with a row group in memory. Messages are stored
+# in the order of time, so hardly ever more than two are written to in turn.
+OPEN_FILES_MAX = 16
 
 
 def write_range(
@@ -40,7 +43,7 @@ class _RangeWriter:
         self._slice = each
         self._layout = layout
         self._folder = Folder(layout.root)
-        self._open: dict[str, _OpenFile] = {}
+        self._open: dict[str, _OpenFile] = {}  # the one that waits longest is the first
         self._stem = layout.file_stem(each, uuid.uuid4().hex[:12])
         self._parts = 0
         self._finished: list[DataFile] = []
@@ -53,26 +56,33 @@ class _RangeWriter:
             self._add_hour(hour, rows)
 
     def _add_hour(self, hour: int, batch: pa.RecordBatch) -> None:
-        queue = self._slice.queue
-        partition = self._layout.partition(queue, hour)
+        partition = self._layout.partition(self._slice.queue, hour)
         place = partition_path(partition)
         file = self._open.get(place)
         if file is None:
-            name = f"{place}/{self._stem}-{self._parts}.parquet".lstrip("/")
-            self._parts += 1
-            schema = _stored_schema(batch.schema, self._layout)
-            file = self._open[place] = _OpenFile(
-                self._folder, name, partition, schema, self._layout
-            )
+            if len(self._open) >= OPEN_FILES_MAX:
+                self._finish(next(iter(self._open)))  # later rows of it go to another part
+            file = self._new_file(place, partition, batch.schema)
+        else:
+            del self._open[place]
+        self._open[place] = file
         file.add(batch)
         if file.size_bytes >= self._layout.file_size_bytes:
-            self._finished.append(file.finish(queue))
-            del self._open[place]  # not before: what could not be finished is discarded
+            self._finish(place)
+
+    def _new_file(self, place: str, partition: dict[str, str], rows: pa.Schema) -> "_OpenFile":
+        name = f"{place}/{self._stem}-{self._parts}.parquet".lstrip("/")
+        self._parts += 1
+        schema = _stored_schema(rows, self._layout)
+        return _OpenFile(self._folder, name, partition, schema, self._layout)
+
+    def _finish(self, place: str) -> None:
+        self._finished.append(self._open[place].finish(self._slice.queue))
+        del self._open[place]  # not before: what could not be finished is discarded
 
     def finish(self) -> list[DataFile]:
-        for place, file in list(self._open.items()):
-            self._finished.append(file.finish(self._slice.queue))
-            del self._open[place]
+        for place in list(self._open):
+            self._finish(place)
         return self._finished
 
     def discard(self) -> None:

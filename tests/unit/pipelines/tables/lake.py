@@ -23,6 +23,11 @@ def opened(kind: str, folder: Path) -> Table:
     return open_table(kind, str(folder), ROWS, PARTITION_BY)
 
 
+def file_name(first: int) -> str:
+    """As tasks name files."""
+    return f"broker-a-0-{first:020d}-{first + 1:020d}-0123abcd-0123456789ab-0.parquet"
+
+
 def written(
     folder: Path,
     first: int,
@@ -44,7 +49,7 @@ def written(
         columns["tags"] = pa.array(["new"] * count)
     if keeps_partition_columns:
         columns |= {name: pa.array([value] * count) for name, value in partition.items()}
-    name = f"{partition_path(partition)}/{first}.parquet".lstrip("/")
+    name = f"{partition_path(partition)}/{file_name(first)}".lstrip("/")
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), path)

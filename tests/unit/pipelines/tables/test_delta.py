@@ -13,6 +13,7 @@ from emberq.spark.archive.layout import COMPRESSIONS
 from tests.unit.pipelines.tables.lake import (
     DAY_S,
     age,
+    file_name,
     leave,
     names_below,
     offsets,
@@ -21,6 +22,8 @@ from tests.unit.pipelines.tables.lake import (
 )
 
 MIB = 1024 * 1024
+DRAFT = f".{file_name(51)}.{0:032x}"
+JOINED = "part-00000-11fa26d3-a0b5-45ab-8bb0-b69bd6d77423-c000.zstd.parquet"
 TOPICS = ("orders", "%DLQ%a|b")
 
 
@@ -48,7 +51,13 @@ def test_files_of_every_topic_are_joined(table: DeltaLakeTable, tmp_path: Path) 
     facts = compaction(table).run(lambda _: None)
 
     assert [len(group) for group in plan.groups] == [3, 3]
-    assert facts == {"files before": 6, "files after": 2, "files joined": 6, "files deleted": 0}
+    assert facts == {
+        "files before": 6,
+        "files after": 2,
+        "files joined": 6,
+        "files of dropped days": 0,
+        "files deleted": 0,
+    }
     assert offsets(tmp_path, table) == [0, 1, 2, 10, 11, 12]
     assert {each.partition["topic"] for each in table.files()} == set(TOPICS)
 
@@ -71,14 +80,17 @@ def test_files_that_were_never_logged_go_when_they_are_old(
 ) -> None:
     old = [
         leave(tmp_path, f"topic=orders/date=2026-11-17/{name}", days=2)
-        for name in ("old.parquet", ".draft.parquet.0123")
+        for name in (file_name(50), DRAFT, JOINED)
     ]
-    leave(tmp_path, "topic=%25DLQ%25a%7Cb/date=2026-11-17/old.parquet", days=2)
+    leave(tmp_path, f"topic=%25DLQ%25a%7Cb/date=2026-11-17/{file_name(50)}", days=2)
     spared = [
-        leave(tmp_path, "topic=orders/date=2026-11-17/young.parquet"),
-        leave(tmp_path, "topic=orders/date=2026-11-17/.young.parquet.0123"),
+        leave(tmp_path, f"topic=orders/date=2026-11-17/{file_name(60)}"),
+        leave(tmp_path, f"topic=orders/date=2026-11-17/.{file_name(60)}.{0:032x}"),
+        leave(tmp_path, "journeys/batch=7/part-0.parquet", days=2),
+        leave(tmp_path, "my-own.parquet", days=2),
+        leave(tmp_path, f"orders/topic=a/{file_name(0)}", days=2),
         leave(tmp_path, "_checkpoint/offsets/0", days=2),
-        leave(tmp_path, "_emberq_log/0.json", days=2),
+        leave(tmp_path, f"_events/{file_name(0)}", days=2),
         leave(tmp_path, "ck/offsets/0", days=2),  # a checkpoint at another place
         leave(tmp_path, "ck/emberq-writer", days=2),
         leave(tmp_path, "catalog.db", days=2),
@@ -87,7 +99,7 @@ def test_files_that_were_never_logged_go_when_they_are_old(
 
     deleted = table.delete_leftovers(DAY_S)
 
-    assert len(deleted) == 3
+    assert len(deleted) == 4
     assert deleted == planned
     assert not any(path.exists() for path in old)
     assert all(path.exists() for path in spared)
@@ -95,22 +107,22 @@ def test_files_that_were_never_logged_go_when_they_are_old(
 
 
 def test_part_of_an_hour_is_an_hour(table: DeltaLakeTable, tmp_path: Path) -> None:
-    leave(tmp_path, "topic=orders/new.parquet", days=10 / (24 * 60))
-    leave(tmp_path, "topic=orders/old.parquet", days=70 / (24 * 60))
+    leave(tmp_path, f"topic=orders/{file_name(60)}", days=10 / (24 * 60))
+    leave(tmp_path, f"topic=orders/{file_name(50)}", days=70 / (24 * 60))
     table.compact(64 * MIB, "zstd")
 
-    assert table.delete_leftovers(59 * 60) == ["topic=orders/old.parquet"]
+    assert table.delete_leftovers(59 * 60) == [f"topic=orders/{file_name(50)}"]
 
 
 def test_a_file_that_is_written_anew_meanwhile_stays(
     table: DeltaLakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repeated = leave(tmp_path, "topic=orders/repeated.parquet", days=2)
+    repeated = leave(tmp_path, f"topic=orders/{file_name(50)}", days=2)
     listed = table.leftovers(DAY_S)
     monkeypatch.setattr(table, "leftovers", lambda _: listed)
     age(repeated, days=0)
 
-    assert listed == ["topic=orders/repeated.parquet"]
+    assert listed == [f"topic=orders/{file_name(50)}"]
     assert table.delete_leftovers(DAY_S) == []
     assert repeated.exists()
 

@@ -4,10 +4,20 @@ import json
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from emberq.errors import TableError
 from emberq.pipelines.tables.parquet import SNAPSHOT_EVERY, ParquetTable
-from tests.unit.pipelines.tables.lake import DAY_S, age, leave, names_below, written
+from tests.unit.pipelines.tables.lake import (
+    DAY_S,
+    ROWS,
+    age,
+    file_name,
+    leave,
+    names_below,
+    written,
+)
 
 LOG = "_emberq_log"
 
@@ -39,9 +49,10 @@ def test_a_file_that_was_just_removed_stays_however_old_it_is(tmp_path: Path) ->
 
 def test_a_file_that_the_log_never_named_goes_by_its_own_age(tmp_path: Path) -> None:
     table_with(tmp_path, 1)
-    old = leave(tmp_path, "topic=orders/old.parquet", days=2)
-    draft = leave(tmp_path, "topic=orders/.draft.parquet.0123", days=2)
-    young = leave(tmp_path, "topic=orders/young.parquet")
+    draft_name = f"topic=orders/.{file_name(51)}.{0:032x}"
+    old = leave(tmp_path, f"topic=orders/{file_name(50)}", days=2)
+    draft = leave(tmp_path, draft_name, days=2)
+    young = leave(tmp_path, f"topic=orders/{file_name(60)}")
     others = [
         leave(tmp_path, name, days=2)
         for name in ("_checkpoint/x.parquet", "notes.txt", "a/_b/c.parquet", "ck/offsets/0")
@@ -49,7 +60,7 @@ def test_a_file_that_the_log_never_named_goes_by_its_own_age(tmp_path: Path) -> 
 
     deleted = ParquetTable(str(tmp_path)).delete_leftovers(a_day_ago())
 
-    assert deleted == ["topic=orders/.draft.parquet.0123", "topic=orders/old.parquet"]
+    assert deleted == [draft_name, f"topic=orders/{file_name(50)}"]
     assert [path.exists() for path in (old, draft, young)] == [False, False, True]
     assert all(path.exists() for path in others)
 
@@ -58,7 +69,7 @@ def test_a_file_that_is_written_anew_meanwhile_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = table_with(tmp_path, 1)
-    repeated = leave(tmp_path, "topic=orders/repeated.parquet", days=2)
+    repeated = leave(tmp_path, f"topic=orders/{file_name(50)}", days=2)
     listed = table.folder.modified_times()
     monkeypatch.setattr(table.folder, "modified_times", lambda: listed)
     age(repeated, days=0)  # a task writes it under the same name
@@ -145,7 +156,7 @@ def test_early_commits_tell_when_files_were_removed(tmp_path: Path) -> None:
     gone = written(tmp_path, 1)
     age(tmp_path / gone.path, days=9)
     added = {"atMs": 1, "added": [as_early(gone.path)]}
-    removed = {"atMs": round(time.time() * 1000), "removed": [gone.path]}
+    removed = {"atMs": int(time.time() * 1000), "removed": [gone.path]}
     for number, commit in enumerate((added, removed), start=1):
         leave(tmp_path, log_name(number)).write_text(json.dumps(commit))
 
@@ -177,3 +188,84 @@ def test_two_that_clean_at_once_lose_nothing(tmp_path: Path) -> None:
     assert other.delete_leftovers(before_s) == []
 
     assert [each.rows for each in ParquetTable(str(tmp_path)).files()] == [2]
+
+
+def with_columns(folder: Path, rows: pa.Schema = ROWS) -> ParquetTable:
+    return ParquetTable(str(folder), rows, ("topic", "date"))
+
+
+def columns_of(folder: Path) -> list[str]:
+    schema = ParquetTable(str(folder)).schema()
+    assert schema is not None
+    return list(schema.names)
+
+
+def test_the_log_says_what_files_hold_and_none_of_them_is_opened(tmp_path: Path) -> None:
+    tagged = ROWS.append(pa.field("topic", pa.string())).append(pa.field("tags", pa.string()))
+    with_columns(tmp_path).append("one", 0, [written(tmp_path, 0)])
+    with_columns(tmp_path, tagged).append("two", 0, [written(tmp_path, 1, has_tags=True)])
+    with_columns(tmp_path).append("one", 1, [written(tmp_path, 2)])
+    for path in (tmp_path / "topic=orders").rglob("*.parquet"):
+        path.write_bytes(b"no footer")
+
+    assert columns_of(tmp_path) == ["queueOffset", "body", "tags", "topic", "date"]
+    assert json.loads((tmp_path / log_name(2)).read_text())["columns"] == {
+        "queueOffset": "bigint",
+        "body": "binary",
+        "tags": "string",
+    }
+
+
+def test_snapshots_keep_the_columns(tmp_path: Path) -> None:
+    table = with_columns(tmp_path)
+    for batch in range(SNAPSHOT_EVERY):
+        table.append("query", batch, [written(tmp_path, batch)])
+    for path in (tmp_path / "topic=orders").rglob("*.parquet"):
+        path.write_bytes(b"no footer")
+    for number in range(SNAPSHOT_EVERY):
+        (tmp_path / log_name(number)).unlink()
+
+    assert columns_of(tmp_path) == ["queueOffset", "body", "topic", "date"]
+
+
+def test_what_an_early_log_does_not_say_is_in_the_files(tmp_path: Path) -> None:
+    tagged = written(tmp_path, 0, has_tags=True)
+    commit = {"atMs": 1, "writer": "query", "batch": 0, "added": [as_early(tagged.path)]}
+    leave(tmp_path, log_name(0)).write_text(json.dumps(commit))
+    assert columns_of(tmp_path) == ["queueOffset", "body", "tags", "topic", "date"]
+
+    with_columns(tmp_path).append("query", 1, [written(tmp_path, 1)])
+    for path in (tmp_path / "topic=orders").rglob("*.parquet"):
+        path.write_bytes(b"no footer")
+
+    assert columns_of(tmp_path) == ["queueOffset", "body", "tags", "topic", "date"]
+
+
+def test_an_early_version_that_appends_later_is_noticed(tmp_path: Path) -> None:
+    with_columns(tmp_path).append("query", 0, [written(tmp_path, 0)])
+    tagged = written(tmp_path, 1, has_tags=True)
+    commit = {"atMs": 1, "writer": "query", "batch": 1, "added": [as_early(tagged.path)]}
+    leave(tmp_path, log_name(1)).write_text(json.dumps(commit))
+
+    assert "tags" in columns_of(tmp_path)
+
+
+def test_an_exchange_of_files_changes_no_columns(tmp_path: Path) -> None:
+    with_columns(tmp_path).append("query", 0, [written(tmp_path, 0)])
+    table = ParquetTable(str(tmp_path))
+    table.replace([table.files()[0].path], [written(tmp_path, 1)])
+    for path in (tmp_path / "topic=orders").rglob("*.parquet"):
+        path.write_bytes(b"no footer")
+
+    assert columns_of(tmp_path) == ["queueOffset", "body", "topic", "date"]
+
+
+def test_two_that_begin_with_different_types_do_not_both_write(tmp_path: Path) -> None:
+    one = with_columns(tmp_path)
+    other = with_columns(tmp_path, pa.schema([("body", pa.string())]))
+    one.check()
+    other.check()
+    one.append("one", 0, [written(tmp_path, 0)])
+
+    with pytest.raises(TableError, match=r"body is binary in .*, and string in what is archived"):
+        other.append("other", 0, [written(tmp_path, 1)])

@@ -19,7 +19,15 @@ from emberq.pipelines.tables.parquet_compaction import (
     rows_together,
 )
 from emberq.spark.archive.parquet_file import ParquetDraft
-from tests.unit.pipelines.tables.lake import DAY_S, age, names_below, offsets, store_of, written
+from tests.unit.pipelines.tables.lake import (
+    DAY_S,
+    age,
+    file_name,
+    names_below,
+    offsets,
+    store_of,
+    written,
+)
 
 MIB = 1024 * 1024
 
@@ -93,7 +101,7 @@ def test_while_files_are_joined_others_see_whole_ones_only(
 
     run(tmp_path)
 
-    assert seen == [["0.parquet", "1.parquet"]] * 2
+    assert seen == [[file_name(0), file_name(1)]] * 2
 
 
 def test_files_of_different_columns_are_not_joined_together(tmp_path: Path) -> None:
@@ -231,9 +239,9 @@ def test_a_file_that_has_fewer_messages_than_the_log_says_is_not_replaced(tmp_pa
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     archive(tmp_path, [written(tmp_path, first) for first in (0, 1)])
-    (tmp_path / "topic=orders" / "date=2026-11-17" / "1.parquet").write_bytes(b"no footer")
+    (tmp_path / "topic=orders" / "date=2026-11-17" / file_name(1)).write_bytes(b"no footer")
 
-    with pytest.raises(TableError, match=r"1\.parquet"):
+    with pytest.raises(TableError, match=file_name(1)):
         run(tmp_path)
 
 

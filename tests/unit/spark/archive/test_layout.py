@@ -4,7 +4,12 @@ import pytest
 
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
-from emberq.spark.archive.layout import ArchiveLayout, partition_columns, partition_path
+from emberq.spark.archive.layout import (
+    ArchiveLayout,
+    partition_columns,
+    partition_of,
+    partition_path,
+)
 from emberq.spark.options import parse_source
 
 QUEUE = MessageQueue("broker-a", 3, "orders")
@@ -33,3 +38,15 @@ def test_none_stands_alone() -> None:
     assert partition_columns(("topic", "date", "topic")) == ("topic", "date")
     with pytest.raises(ConfigError, match="partitionBy='none'"):
         ArchiveLayout(root="lake", partition_by=("topic", "none"))
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("topic=orders/date=2026-11-17/a-0.parquet", {"topic": "orders", "date": "2026-11-17"}),
+        ("topic=%25DLQ%25billing/a.parquet", {"topic": "%DLQ%billing"}),
+        ("a=b.parquet", {}),
+    ],
+)
+def test_folders_say_what_files_do_not_hold(name: str, seen: dict[str, str]) -> None:
+    assert partition_of(name) == seen

@@ -11,8 +11,10 @@ import pytest
 
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
+from emberq.spark.archive import writer
 from emberq.spark.archive.layout import ArchiveLayout
-from emberq.spark.archive.writer import write_range
+from emberq.spark.archive.parquet_file import ParquetDraft
+from emberq.spark.archive.writer import OPEN_FILES_MAX, write_range
 from emberq.spark.planning import QueueSlice
 
 HOUR_US = 3_600_000_000
@@ -168,3 +170,42 @@ def test_an_empty_range_is_no_file(tmp_path: Path) -> None:
 def test_a_column_that_cannot_partition_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="partitionBy='body'"):
         layout(tmp_path, partition_by=("body",))
+
+
+def test_however_many_hours_there_are_few_files_are_open_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 0
+    add = ParquetDraft.add
+
+    def watched(draft: ParquetDraft, rows: pa.RecordBatch) -> None:
+        nonlocal most
+        add(draft, rows)
+        most = max(most, sum(Path(name).name.startswith(".") for name in files_below(tmp_path)))
+
+    monkeypatch.setattr(ParquetDraft, "add", watched)
+    hours = 3 * OPEN_FILES_MAX
+    rows = batch(range(100, 100 + hours), [hour * HOUR_US for hour in range(hours)])
+
+    written = write_range([rows], SLICE, layout(tmp_path, partition_by=("date", "hour")))
+
+    assert most == OPEN_FILES_MAX
+    assert [each.first_offset for each in written] == list(range(100, 100 + hours))
+    assert sorted(each.path for each in written) == files_below(tmp_path)
+
+
+def test_an_hour_that_comes_again_goes_on_where_it_was_or_in_another_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "OPEN_FILES_MAX", 2)
+    order = [0, 1, 0, 2, 0, 1]  # when the third hour comes, the second one waits longest
+    batches = [batch(range(n, n + 1), [hour * HOUR_US]) for n, hour in enumerate(order)]
+
+    written = write_range(batches, SLICE, layout(tmp_path, partition_by=("hour",)))
+
+    found = [
+        (each.partition["hour"], pq.read_table(tmp_path / each.path)["queueOffset"].to_pylist())
+        for each in written
+    ]
+    assert found == [("01", [1]), ("02", [3]), ("00", [0, 2, 4]), ("01", [5])]
+    assert sorted(each.path for each in written) == files_below(tmp_path)

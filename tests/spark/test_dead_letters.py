@@ -20,6 +20,7 @@ from emberq.client.core.received import ReceivedMessage
 from emberq.errors import ConfigError, EmberqError, TableError
 from emberq.pipelines import redrive
 from emberq.pipelines.dead_letters import DeadLetters
+from emberq.pipelines.job import Report
 from emberq.pipelines.redrive import REDRIVE_PROPERTY
 from emberq.pipelines.redrive_ledger import RedriveLedger
 from emberq.protocol.headers.send import ConsumerSendMessageBack
@@ -52,22 +53,33 @@ def bury(topics: Topics, group: str, topic: str, letters: Sequence[bytes], **fie
 
 
 def give_up(name_server: str, group: str, messages: Sequence[ReceivedMessage]) -> None:
+    give_back(name_server, group, messages, delay_level=GIVE_UP, max_reconsume_times=16)
+
+
+def give_back(
+    name_server: str,
+    group: str,
+    messages: Sequence[ReceivedMessage],
+    *,
+    delay_level: int,
+    max_reconsume_times: int,
+) -> None:
     with closing(Link(ConnectionOptions(name_server=name_server))) as link:
 
-        async def give_back(message: ReceivedMessage) -> None:
+        async def give(message: ReceivedMessage) -> None:
             await link.know(message.queue)
             header = ConsumerSendMessageBack(
                 commit_log_offset=message.record.log_offset,
                 group=group,
-                delay_level=GIVE_UP,
                 origin_message_id=message.message_id,
                 origin_topic=message.topic,
-                max_reconsume_times=16,
+                delay_level=delay_level,
+                max_reconsume_times=max_reconsume_times,
             )
             await link.client.call_broker(message.queue.broker_name, header)
 
         for message in messages:
-            link.run(lambda each=message: give_back(each), 5)  # type: ignore[misc] # a message
+            link.run(lambda each=message: give(each), 5)  # type: ignore[misc] # a message
 
 
 def flat(name_server: str, topic: str) -> list[ReceivedMessage]:
@@ -80,6 +92,10 @@ def redriven(name_server: str, topic: str) -> list[ReceivedMessage]:
 
 def sent_back(topics: Topics, topic: str) -> list[str]:
     return sorted(each.text() for each in redriven(topics.cluster.name_server, topic))
+
+
+def rows_by_title(report: Report) -> dict[str, list[list[Any]]]:
+    return {table.title: table.rows for table in report.tables}
 
 
 def dlq(
@@ -245,6 +261,19 @@ def test_letters_of_a_topic_on_two_brokers_go_back_once(
         assert sorted(each.text() for each in found) == [str(number) for number in range(10)]
 
 
+def test_flags_of_letters_come_back(
+    spark: "SparkSession", topics: Topics, group: str, ledger: Path
+) -> None:
+    topic = topics.make()
+    bury(topics, group, topic, bodies(1), flag=7)
+    bury(topics, group, topic, bodies(1, first=1))
+
+    dlq(topics, group, ledger).run(spark)
+
+    letters = redriven(topics.cluster.name_server, topic)
+    assert {each.text(): each.flag for each in letters} == {"000": 7, "001": 0}
+
+
 # What is remembered
 
 
@@ -396,6 +425,28 @@ def test_a_group_without_dead_letters_has_none(
     assert dlq(topics, healthy).plan(spark).facts["messages"] == 0
 
 
+def test_letters_are_counted_by_the_attempts_at_them(
+    spark: "SparkSession", topics: Topics, group: str
+) -> None:
+    """The first four are given up at once, the last two when they came twice and may no more."""
+    topic = topics.make(queues=1)
+    bury(topics, group, topic, bodies(4))
+    topics.send(topic, bodies(2, first=4))
+    address = topics.cluster.name_server
+    give_back(address, group, flat(address, topic)[4:], delay_level=1, max_reconsume_times=1)
+    retried = f"%RETRY%{group}"
+    until(lambda: len(flat(address, retried)) == 2)
+    give_back(address, group, flat(address, retried), delay_level=0, max_reconsume_times=1)
+
+    report = dlq(topics, group).run(spark)
+    given_up = dlq(topics, group, where="reconsumeTimes < 2").run(spark)
+
+    tables = rows_by_title(report)
+    assert tables["By group, topic and attempts"] == [[group, topic, 1, 4], [group, topic, 2, 2]]
+    assert [row[2] for row in tables["By day and group"]] == [6]
+    assert given_up.facts["dead letters"] == 4
+
+
 def test_name_servers_that_do_not_answer_are_no_empty_group(spark: "SparkSession") -> None:
     job = DeadLetters(groups="billing", name_server="127.0.0.1:1", source={"retries": "0"})
 
@@ -433,11 +484,13 @@ def test_times_are_those_of_utc_wherever_the_driver_is(
 ) -> None:
     bury(topics, group, topics.make(), bodies(1))
 
-    by_topic, by_hour, _ = dlq(topics, group).run(spark).tables
+    tables = rows_by_title(dlq(topics, group).run(spark))
 
-    [[*_, first, last]] = by_topic.rows
-    [[hour, _]] = by_hour.rows
+    [[*_, first, last]] = tables["By group, topic and tag"]
+    [[day, _, _]] = tables["By day and group"]
+    [[hour, _]] = tables["By hour"]
     assert first == last
     assert first.utcoffset() == timedelta(0)
     assert abs(datetime.now(UTC) - first) < timedelta(minutes=5)
     assert hour == first.replace(minute=0, second=0, microsecond=0)
+    assert day == hour.replace(hour=0)

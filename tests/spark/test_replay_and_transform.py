@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.archive import Archive
 from emberq.pipelines.archived import existing_table, read_archive
 from emberq.pipelines.replay import ORIGIN_PROPERTY, Replay
+from emberq.pipelines.sql import register_topics
 from emberq.pipelines.transform import Transform
 from emberq.pipelines.verify import Verify
 from emberq.record.property_names import RESERVED
@@ -269,3 +271,186 @@ def test_an_archive_may_have_no_partitions(
         from deltalake import DeltaTable
 
         assert set(DeltaTable(lake).to_pyarrow_table()["topic"].to_pylist()) == {source}
+
+
+# Where several topics begin
+
+
+def positions(first: str, second: str, offsets: tuple[int, int]) -> str:
+    table = {
+        topic: {"broker-a": {"0": offset}}
+        for topic, offset in zip((first, second), offsets, strict=True)
+    }
+    return msgspec.json.encode(table).decode()
+
+
+def test_a_transformation_of_two_topics_begins_in_each_where_it_is_told(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    first, second = topics.make("-a", queues=1), topics.make("-b", queues=1)
+    topics.send(first, [b"a0", b"a1", b"a2"])
+    topics.send(second, [b"b0", b"b1", b"b2"])
+    job = Transform(
+        topics=f"{first},{second}",
+        sql=f"SELECT body FROM `{first}` UNION ALL SELECT body FROM `{second}`",
+        to_topic=topics.make("-out"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        starting_offsets=positions(first, second, (2, 1)),
+        name_server=topics.cluster.name_server,
+    )
+
+    planned, done = job.plan(spark), job.run(spark)
+
+    assert planned.facts["messages"] == done.facts["messages read"] == 3
+    assert planned.facts["begins with"].endswith("the offsets of the options")
+    found = {bytes(row["body"]) for row in rows_of(spark, topics, job.to_topic)}
+    assert found == {b"a2", b"b1", b"b2"}
+
+
+def test_a_transformation_begins_at_a_time_of_one_of_its_topics(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    first, second = topics.make("-a", queues=1), topics.make("-b", queues=1)
+    topics.send(first, [b"a0"])
+    topics.send(second, [b"b0"])
+    job = Transform(
+        topics=f"{first},{second}",
+        sql=f"SELECT body FROM `{first}` UNION ALL SELECT body FROM `{second}`",
+        to_topic=topics.make("-out"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        source={"startingOffsetsByTimestamp": f'{{"{first}": 32503680000000}}'},  # in a far future
+        name_server=topics.cluster.name_server,
+    )
+
+    job.run(spark)
+
+    assert [bytes(row["body"]) for row in rows_of(spark, topics, job.to_topic)] == [b"b0"]
+
+
+def test_topics_as_tables_begin_and_end_where_they_are_told(
+    spark: "SparkSession", topics: Topics
+) -> None:
+    first, second = topics.make("-a", queues=1), topics.make("-b", queues=1)
+    topics.send(first, [b"a0", b"a1", b"a2"])
+    topics.send(second, [b"b0", b"b1", b"b2"])
+    bounds = {
+        "startingOffsets": positions(first, second, (1, 0)),
+        "endingoffsets": positions(first, second, (3, 1)),
+    }
+
+    register_topics(spark, [first, second], {**topics.options, **bounds})
+
+    rows = spark.sql(f"SELECT body FROM `{first}` UNION ALL SELECT body FROM `{second}`").collect()
+    assert {row["body"] for row in rows} == {"a1", "a2", "b0"}
+
+
+# A group that shows the progress
+
+
+def test_a_group_goes_on_while_a_filter_lets_nothing_through(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, group = topics.make("-in", queues=1), topics.name("-group")
+    topics.send(source, [b"1"] * 5, tags="red")
+    job = transform(
+        topics,
+        tmp_path,
+        "SELECT body FROM {source}",
+        source={"tags": "blue", "consumerGroup": group},
+    )
+
+    report = job.run(spark)
+
+    assert report.facts["messages read"] == 0
+    groups = spark.read.format("rocketmq").options(**topics.options, view="groups")
+    (row,) = groups.option("consumerGroup", group).load(source).collect()
+    assert (row["committedOffset"], row["lag"]) == (5, 0)
+
+
+# What is sent again
+
+
+def test_flags_of_messages_are_replayed(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make("-in", queues=1), topics.make("-out", queues=1)
+    topics.send(source, [b"1"], flag=7)
+    topics.send(source, [b"2"])
+    lake = archived(spark, topics, tmp_path)
+
+    Replay(path=lake, to_topic=target, name_server=topics.cluster.name_server).run(spark)
+
+    assert flags_of(spark, topics, target) == [7, 0]
+
+
+def test_an_archive_without_flags_is_replayed_without_them(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make("-in", queues=1), topics.make("-out", queues=1)
+    topics.send(source, [b"1"], flag=7)
+    lake = archived(spark, topics, tmp_path, columns="body")
+
+    Replay(path=lake, to_topic=target, name_server=topics.cluster.name_server).run(spark)
+
+    assert flags_of(spark, topics, target) == [0]
+
+
+def flags_of(spark: "SparkSession", topics: Topics, topic: str) -> list[int]:
+    frame = spark.read.format("rocketmq").options(**topics.options, columns="queueOffset,flag")
+    return [row["flag"] for row in frame.load(topic).orderBy("queueOffset").collect()]
+
+
+def test_a_replay_that_failed_sends_each_message_once_when_it_is_run_again(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make("-in"), topics.make("-out", queues=3)
+    topics.send(source, [b"%02d" % number for number in range(20)])
+    topics.send(source, [b"%02d" % number for number in range(20, 40)], queue=1)
+    lake = archived(spark, topics, tmp_path)
+    job = Replay(
+        path=lake,
+        to_topic=target,
+        sink={"delivery": "idempotent"},
+        name_server=topics.cluster.name_server,
+    )
+
+    msgspec.structs.replace(job, limit=15).run(spark)  # as far as a failure let it come
+    again, at_last = job.run(spark), msgspec.structs.replace(job, rate=1_000).run(spark)
+
+    assert (again.facts["messages"], at_last.facts["messages"]) == (40, 40)
+    replayed = rows_of(spark, topics, target)
+    assert sorted(bytes(row["body"]) for row in replayed) == [b"%02d" % n for n in range(40)]
+    for row in replayed:
+        properties = row["properties"]
+        assert properties["SPARK_ID"].startswith(f"{properties[ORIGIN_PROPERTY]}:")
+
+
+def test_a_replay_sends_messages_anew_unless_it_is_told_otherwise(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make("-in"), topics.make("-out")
+    topics.send(source, [b"1", b"2"])
+    lake = archived(spark, topics, tmp_path)
+    job = Replay(path=lake, to_topic=target, name_server=topics.cluster.name_server)
+
+    job.run(spark)
+    job.run(spark)
+
+    assert len(rows_of(spark, topics, target)) == 4
+
+
+def test_messages_of_a_topic_that_was_made_anew_are_others(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    source, target = topics.make("-in", queues=1), topics.make("-out")
+    sink = {"delivery": "idempotent"}
+    for body in (b"old", b"new"):
+        topics.send(source, [body])
+        lake = archived(spark, topics, tmp_path / body.decode())
+        Replay(path=lake, to_topic=target, sink=sink, name_server=topics.cluster.name_server).run(
+            spark
+        )
+        topics.delete(source)
+        topics.make("-in", queues=1)
+
+    assert {bytes(row["body"]) for row in rows_of(spark, topics, target)} == {b"old", b"new"}

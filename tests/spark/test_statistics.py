@@ -1,6 +1,7 @@
 """The jobs `stats` and `lag`, end to end, and times of rows that come to the driver."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from emberq.errors import ConfigError
+from emberq.pipelines import message_windows
 from emberq.pipelines.lag import Lag
+from emberq.pipelines.message_windows import RECENT_ROWS_MAX, SIZES, windowed
 from emberq.pipelines.stats import Stats
+from emberq.pipelines.streaming import Clock
 from emberq.pipelines.times import collect_utc
 from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.options import parse_source
@@ -156,6 +162,102 @@ def test_stats_that_run_on_begin_where_they_are_told_and_show_the_newest_windows
     assert starts == sorted(starts, reverse=True)
     assert starts[-1] > datetime.fromisoformat(moment) - timedelta(milliseconds=100)
     assert "Messages per window" in page.read_text()
+    assert "Sizes of messages" in page.read_text()
+    assert all(row["sizeBytesP99"] == row["largestBytes"] > 0 for row in written)
+    with pytest.raises(ConfigError, match="belongs to another run or checkpoint"):
+        replace(job, checkpoint=str(tmp_path / "another"), name_server="127.0.0.1:1").run(spark)
+    with pytest.raises(ConfigError, match="has been written to"):
+        stats(topics, topic, path=str(tmp_path / "windows")).plan(spark)
+
+
+def test_a_second_run_does_not_write_windows_to_those_of_the_first(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    job = Stats(topics="orders", path=str(tmp_path / "windows"), name_server="127.0.0.1:1")
+    job.summed_up(messages(spark, ("orders", SUMMER)))
+
+    # There is no such name server: nothing is read.
+    with pytest.raises(ConfigError, match="has been written to, and rows would be there twice"):
+        job.run(spark)
+    with pytest.raises(ConfigError, match="belongs to another run"):
+        replace(job, every="1s").run(spark)
+
+    assert spark.read.parquet(str(tmp_path / "windows")).count() == 1
+
+
+def test_windows_can_be_those_of_tags_the_most_frequent_and_all_others(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_windows, "PARTS_MAX", 2)
+    tags = ["paid"] * 4 + ["sent"] * 3 + ["lost"] * 2 + ["late"] + [None]
+    rows = [(tag, 100 * (number + 1)) for number, tag in enumerate(tags)]
+    frame = spark.createDataFrame(rows, "tags string, size int").selectExpr(
+        *("'orders' AS topic", "tags", "size", "timestamp_micros(1000) AS bornTimestamp"),
+        "timestamp_micros(5000) AS storeTimestamp",
+    )
+    page, table = tmp_path / "report.html", tmp_path / "windows"
+
+    report = Stats(topics="orders", by="tag", report=str(page), path=str(table)).summed_up(frame)
+
+    windows, frequent = report.tables
+    found = {row[2]: row[3:9] for row in windows.rows}
+    assert windows.columns[2:9] == [
+        *("tag", "messages", "bytes", "size p50", "size p95", "size p99", "largest"),
+    ]
+    assert found == {
+        "paid": [4, 1000, 200, 400, 400, 400],
+        "sent": [3, 1800, 600, 700, 700, 700],
+        "(others)": [3, 2700, 900, 1000, 1000, 1000],
+        None: [1, 1100, 1100, 1100, 1100, 1100],
+    }
+    assert [row[1] for row in frequent.rows] == ["paid", "sent", "lost", None, "late"]
+    assert report.facts["largest"] == 1100
+    written = spark.read.parquet(str(table)).select("tag", "messages", "sizeBytesP50").collect()
+    assert {row["tag"]: (row["messages"], row["sizeBytesP50"]) for row in written} == {
+        tag: (row[0], row[2]) for tag, row in found.items()
+    }
+    text = page.read_text()
+    assert "<h2>Messages per window by tag</h2>" in text
+    assert "<title>all others</title>" in text
+    assert "<title>(none)</title>" in text
+
+
+def test_a_page_of_very_many_windows_has_few_points_and_the_newest_rows(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    count, page = 2 * RECENT_ROWS_MAX, tmp_path / "report.html"
+    frame = spark.range(count).selectExpr(
+        *("'orders' AS topic", "'paid' AS tags", "100 AS size"),
+        "timestamp_micros(id * 1000000) AS bornTimestamp",
+        "timestamp_micros(id * 1000000 + if(id = 7, 900000, 4000)) AS storeTimestamp",
+    )
+
+    report = Stats(topics="orders", window="1s", report=str(page)).summed_up(frame)
+
+    [windows, _] = report.tables
+    assert report.facts["messages"] == count
+    assert len(windows.rows) < RECENT_ROWS_MAX + 1
+    assert windows.rows[0][0] == datetime.fromtimestamp(count - 1, UTC)
+    assert f"of {count:,} rows" in report.facts["note"]
+    text = page.read_text()
+    assert report.facts["note"] in text
+    assert "Each point stands for 30 seconds: windows of 1 second would be more" in text
+    lines = [each.split("L") for each in re.findall(r'<path d="M([^"]+)"', text)]
+    assert {len(line) for line in lines} == {count // 30 + 1}
+    assert len(text) < 300_000
+
+
+def test_a_page_of_windows_from_before_sizes_were_told_is_made_of_what_there_is(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    old = windowed(messages(spark, ("orders", SUMMER)), "1 minute")
+    folder, page = tmp_path / "windows", tmp_path / "report.html"
+    old.drop(*SIZES).write.parquet(str(folder))
+
+    report = Stats(topics="orders", path=str(folder), report=str(page))._told(spark, old, Clock())
+
+    assert report.tables[0].rows[0][2:8] == [1, 100, None, None, None, 100]
+    assert "Latency from birth to storage" in page.read_text()
 
 
 def test_a_group_without_offsets_has_no_lag_and_is_told_of(

@@ -1,19 +1,24 @@
 """The job `trace`: journeys of real messages through real clients."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 
 from emberq import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage
 from emberq.client.core.trace_records import NORMAL, Sent
+from emberq.errors import ConfigError
 from emberq.pipelines.job import Report, read_job
+from emberq.pipelines.journey_report import steps_of
 from emberq.pipelines.journey_table import JourneyTable, latest_journeys
 from emberq.pipelines.journeys import journeys_of, without_group
-from emberq.pipelines.trace import Trace, _steps
+from emberq.pipelines.streaming import Clock
+from emberq.pipelines.trace import Trace
 from emberq.pipelines.trace_events import SCHEMA
 from tests.spark.cluster import Topics, until
 from tests.spark.zones import SUMMER, WINTER, driver_in, micros
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 COUNT = 6
 STREAM_COUNT = 3
+WRITER = "first"
 
 
 def test_journeys_say_who_sent_who_handled_and_who_lacks_a_message(
@@ -127,11 +133,13 @@ def test_events_that_come_when_all_is_forgotten_are_put_to_what_was_written(
 ) -> None:
     table = JourneyTable(str(tmp_path / "journeys"), kept_s=-1, topics=["orders"])
 
-    table.take(_events(spark, _sent("m1", at_ms=1000), *_handled("m1", "first", at_ms=1400)), 0)
-    table.take(_events(spark, *_handled("m1", "second", at_ms=9000)), 1)
-    table.take(_events(spark, *_handled("m1", "first", at_ms=9500)), 2)
-    table.take(_events(spark, _sent("m2", at_ms=1000, topic="others")), 3)
-    table.take(_events(spark, *_handled("m2", "first", at_ms=9000)), 4)
+    table.take(
+        _events(spark, _sent("m1", at_ms=1000), *_handled("m1", "first", at_ms=1400)), 0, WRITER
+    )
+    table.take(_events(spark, *_handled("m1", "second", at_ms=9000)), 1, WRITER)
+    table.take(_events(spark, *_handled("m1", "first", at_ms=9500)), 2, WRITER)
+    table.take(_events(spark, _sent("m2", at_ms=1000, topic="others")), 3, WRITER)
+    table.take(_events(spark, *_handled("m2", "first", at_ms=9000)), 4, WRITER)
 
     rows = sorted(table.latest(spark).collect(), key=lambda row: str(row.consumerGroup))
     assert [(row.messageId, row.keys, row.consumerGroup, row.isConsumed) for row in rows] == [
@@ -144,6 +152,68 @@ def test_events_that_come_when_all_is_forgotten_are_put_to_what_was_written(
     ]
 
 
+def test_a_writer_whose_batches_begin_anew_leaves_those_of_others(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    table = JourneyTable(str(tmp_path / "journeys"), kept_s=3600, topics=[])
+
+    table.take(_events(spark, _sent("old", at_ms=1000), _sent("both", at_ms=2000)), 0, WRITER)
+    table.take(_events(spark, *_handled("both", "first", at_ms=3000)), 0, "second")
+    table.take(_events(spark, _sent("new", at_ms=5000)), 1, "second")
+    table.take(_events(spark, _sent("new", at_ms=5000)), 1, "second")  # once more, after a crash
+
+    rows = sorted(table.latest(spark).collect(), key=lambda row: str(row.messageId))
+    assert [(row.messageId, row.consumerGroup, row.endToEndMs) for row in rows] == [
+        ("both", "first", 1020),
+        ("new", None, None),
+        ("old", None, None),
+    ]
+
+
+def test_a_second_run_does_not_write_journeys_to_the_rows_of_the_first(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    single, batches = tmp_path / "single", tmp_path / "batches"
+    journeys_of(_events(spark, _sent("m1", at_ms=1000))).write.parquet(str(single))
+    JourneyTable(str(batches), kept_s=3600, topics=[]).take(
+        _events(spark, _sent("m1", at_ms=1000)), 0, WRITER
+    )
+
+    # There is no such name server: nothing is read.
+    for folder in (single, batches):
+        with pytest.raises(ConfigError, match="has been written to, and rows would be there twice"):
+            Trace(path=str(folder), name_server="127.0.0.1:1").run(spark)
+    with pytest.raises(ConfigError, match="written to by a run without every"):
+        Trace(path=str(single), every="1s", name_server="127.0.0.1:1").run(spark)
+
+
+def test_a_page_of_journeys_shows_sizes_and_tags_and_draws_few_points(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    page = tmp_path / "journeys.html"
+    sends = [
+        {**_sent(f"m{number}", at_ms=1000 + number * 3_600_000), "bodySize": size, "tags": tags}
+        for number, (size, tags) in enumerate([(100, "paid"), (300, "paid"), (900, None)])
+    ]
+    groups = [*_handled("m0", "first", at_ms=2000), *_handled("m0", "second", at_ms=2000)]
+
+    report = Trace(report=str(page), window="1s")._told(
+        journeys_of(_events(spark, *sends, *groups)), Clock()
+    )
+
+    tables = {table.title: table.rows for table in report.tables}
+    assert tables["Sizes of bodies"] == [["orders", 3, 1300, 300, 900, 900, 900]]
+    assert tables["Most frequent tags"] == [["orders", "paid", 2, 400], ["orders", None, 1, 900]]
+    facts = report.facts
+    assert (facts["bytes"], facts["size p50"], facts["largest"]) == (1300, 300, 900)
+    text = page.read_text()
+    for title in ("Bytes sent per window", "Sizes of bodies", "Messages by tag"):
+        assert f"<h2>{title}</h2>" in text
+    assert "Each point stands for 15 seconds: windows of 1 second would be more" in text
+    [line] = re.findall(r'<path d="M([^"]+)"', text.partition("Messages sent per window")[2])[:1]
+    assert len(line.split("L")) == 2 * 3600 // 15 + 1
+
+
 def test_an_end_that_comes_when_its_begin_is_forgotten_counts(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -152,8 +222,8 @@ def test_an_end_that_comes_when_its_begin_is_forgotten_counts(
     ended |= {"group": "slow", "atMs": 92_000, "costMs": 90_000}
 
     assert table.is_empty(spark)
-    table.take(_events(spark, _sent("m1", at_ms=1000), began), 0)
-    table.take(_events(spark, ended), 1)
+    table.take(_events(spark, _sent("m1", at_ms=1000), began), 0, WRITER)
+    table.take(_events(spark, ended), 1, WRITER)
 
     assert not table.is_empty(spark)
     [row] = table.latest(spark).collect()
@@ -249,10 +319,10 @@ def test_a_transaction_that_ends_when_its_send_is_forgotten_is_told_of(
 ) -> None:
     table = JourneyTable(str(tmp_path / "journeys"), kept_s=-1, topics=["orders"])
 
-    table.take(_events(spark, _half("undone"), _half("done"), _half("open")), 0)
-    table.take(_events(spark, _ended("undone", "ROLLBACK_MESSAGE")), 1)
-    table.take(_events(spark, _ended("done", "COMMIT_MESSAGE")), 2)
-    table.take(_events(spark, _ended("done", "UNKNOW")), 3)
+    table.take(_events(spark, _half("undone"), _half("done"), _half("open")), 0, WRITER)
+    table.take(_events(spark, _ended("undone", "ROLLBACK_MESSAGE")), 1, WRITER)
+    table.take(_events(spark, _ended("done", "COMMIT_MESSAGE")), 2, WRITER)
+    table.take(_events(spark, _ended("done", "UNKNOW")), 3, WRITER)
 
     rows = table.latest(spark).collect()
     assert {(row.messageId, row.topic, row.isSent, row.state) for row in rows} == {
@@ -274,7 +344,7 @@ def test_a_folder_from_before_states_were_told_is_read_on(
     before = latest_journeys(spark.read.parquet(str(folder))).collect()
     table = JourneyTable(str(folder), kept_s=3600, topics=[])
 
-    table.take(_events(spark, _half("new"), *_handled("old", "first", at_ms=2000)), 1)
+    table.take(_events(spark, _half("new"), *_handled("old", "first", at_ms=2000)), 1, WRITER)
 
     assert [(row.messageId, row.state) for row in before] == [("old", None)]
     rows = sorted(table.latest(spark).collect(), key=lambda row: str(row.messageId))
@@ -289,7 +359,7 @@ def test_the_steps_of_a_half_message_say_how_its_transaction_ended(
 ) -> None:
     events = _events(spark, _half("m1"), _ended("m1", "ROLLBACK_MESSAGE"))
 
-    steps = _steps(events, "m1")
+    steps = steps_of(events, "m1")
 
     assert [(row[1], row[-1]) for row in steps.rows] == [
         ("published", None),

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from emberq.model.queue import MessageQueue
+from emberq.pipelines.checked_options import check_stream
 from emberq.pipelines.checkpoints import done_offsets
 from emberq.pipelines.connected import is_connected
 from emberq.pipelines.job import ReportTable
@@ -99,7 +100,12 @@ def backlog_of(
 
     It ends where they say; it goes on where its checkpoint says, or begins where they say, by
     default with the first messages. Where it is asked for, with about how many bytes there are.
+
+    Raises:
+        ConfigError: the options are wrong, or with a checkpoint none that a stream can have.
     """
+    if checkpoint is not None:
+        check_stream(source)
     done = done_offsets(checkpoint, session) if checkpoint else None
     options = parse_source(source)
     if is_connected(session):
@@ -140,7 +146,8 @@ def _end(end: Position) -> str:
 def _moment(position: Position) -> str:
     if position.time_ms is not None:
         return f"{datetime.fromtimestamp(position.time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return "the offsets of the options" if position.offsets else "the times of the options"
+    named = "times" if position.offsets is None else "offsets"
+    return f"the {named} of the options"
 
 
 def _sized(queues: list[QueueBacklog], place: Place) -> Iterator[QueueBacklog]:

@@ -8,6 +8,8 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from emberq.pipelines.chart_windows import EPOCH, ROUND_LENGTHS
+
 WIDTH, HEIGHT = 860, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 44
 # The last one is for what is not told apart.
@@ -21,6 +23,7 @@ _LABELS_MAX = 8
 _LETTER_WIDTH = 6.2
 _LEGENDS_PER_ROW, _LEGEND_LENGTH_MAX, _LEGEND_HEIGHT = 4, 27, 16
 _BAR_HEIGHT = 22
+BARS_MAX = 40
 
 
 class Line(Struct, frozen=True):
@@ -31,25 +34,40 @@ class Line(Struct, frozen=True):
 
 
 class Axis(Struct, frozen=True):
-    """Labels from left to right, and what holds for all of them."""
+    """Labels from left to right, and what holds for all of them. Those at `places` are drawn, or
+    if none are named every so many."""
 
     labels: Sequence[str]
     note: str = ""
+    places: Sequence[int] = ()
 
 
 def time_axis(times: Sequence[datetime]) -> Axis:
     """Times in UTC; labels tell the date wherever it is not the same one."""
     moments = [time.astimezone(UTC) for time in times]
+    places = _round_places(moments)
     dates = {moment.date() for moment in moments}
     if len(dates) <= 1:
         note = f"{next(iter(dates))} UTC" if dates else ""
-        return Axis([f"{moment:%H:%M:%S}" for moment in moments], note)
+        return Axis([f"{moment:%H:%M:%S}" for moment in moments], note, places)
     is_by_day = all(moment.time() == moment.min.time() for moment in moments)
     # Then labels, of which only some are drawn, are days apart anyhow.
     if is_by_day or (max(dates) - min(dates)).days > _LABELS_MAX:
-        return Axis([f"{moment:%Y-%m-%d}" for moment in moments], "UTC")
+        return Axis([f"{moment:%Y-%m-%d}" for moment in moments], "UTC", places)
     form = "%m-%d %H:%M:%S" if any(moment.second for moment in moments) else "%m-%d %H:%M"
-    return Axis([moment.strftime(form) for moment in moments], f"from {min(dates)}, UTC")
+    labels = [moment.strftime(form) for moment in moments]
+    return Axis(labels, f"from {min(dates)}, UTC", places)
+
+
+def _round_places(moments: Sequence[datetime]) -> Sequence[int]:
+    """Of many moments those that people count in: full hours, or every five minutes."""
+    if len(moments) <= _LABELS_MAX:
+        return ()
+    least = (moments[-1] - moments[0]) / _LABELS_MAX
+    step = next((each for each in ROUND_LENGTHS if each > least), None)
+    if step is None:
+        return ()
+    return [place for place, moment in enumerate(moments) if not (moment - EPOCH) % step]
 
 
 def line_chart(axis: Axis, lines: Sequence[Line], unit: str = "") -> str:
@@ -117,12 +135,14 @@ def _svg(height: int, parts: Sequence[str]) -> str:
 
 def _grid(scale: _Scale, unit: str) -> str:
     lines = []
+    largest = max(abs(scale.low), abs(scale.low + scale.step * scale.steps))
     for number in range(scale.steps + 1):
         value = scale.low + scale.step * number
         y = scale.y(value)
         lines.append(
             f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
-            f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}{unit}</text>'
+            f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
+            f"{_number(value, largest)}{unit}</text>"
         )
     return "".join(lines)
 
@@ -130,10 +150,11 @@ def _grid(scale: _Scale, unit: str) -> str:
 def _axis(axis: Axis, height: int) -> str:
     count = len(axis.labels)
     step = max(1, -(-count // _LABELS_MAX))
+    places = axis.places or range(0, count, step)
     labels = [
         f'<text x="{_inside(_x(place, count), axis.labels[place]):.1f}" y="{height - 24}" '
         f'text-anchor="middle">{escape(axis.labels[place])}</text>'
-        for place in range(0, count, step)
+        for place in places
     ]
     note = (
         f'<text x="{WIDTH - _RIGHT}" y="{height - 6}" text-anchor="end">{escape(axis.note)}</text>'
@@ -190,10 +211,11 @@ def _round_up(value: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= value)
 
 
-def _number(value: float) -> str:
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            return f"{value / (limit if letter != 'k' else 1e3):.3g}{letter}"
+def _number(value: float, largest: float | None = None) -> str:
+    """A short text; numbers of one scale have the letter of its largest."""
+    for limit, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value if largest is None else largest) >= limit:
+            return f"{value / unit:.3g}{letter}" if value else "0"
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.2g}"
 
 

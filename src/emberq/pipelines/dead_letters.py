@@ -29,12 +29,17 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "topic,brokerName,queueId,queueOffset,keys,tags,body,bornTimestamp,storeTimestamp,properties,"
-    "uniqKey,reconsumeTimes,size"
+    "uniqKey,reconsumeTimes,size,flag"
 )
 
 
 class DeadLetters(Job, kw_only=True):
-    """Show the dead letters of consumer groups by topic, tag and time; send them back on demand.
+    """Show the dead letters of consumer groups by topic, tag, attempts and time; send them back on
+    demand.
+
+    Attempts are the deliveries that failed (`reconsumeTimes` of the letter). Letters do not say
+    why they are dead: those with one more than the group has retries, 16 unless it is told
+    otherwise, used them up; those with fewer were given up by their consumer.
 
     With `redrive` the chosen ones go to the topics they came from, each with its original id in
     the property `EMBERQ_REDRIVE_OF`. What was sent is written down in `ledger`, so that the next
@@ -81,8 +86,8 @@ class DeadLetters(Job, kw_only=True):
         report = Report(facts={"groups": self.groups})
         with job_session(self.spark, spark) as session:
             topics = self._topics(session, groups)
+            letters = self._letters(session, topics)
             if self.redrive:
-                letters = self._letters(session, topics)
                 with self._redrive(session, letters, topics) as (redrive, _):
                     _add_plan(report, redrive)
             elif topics:
@@ -202,11 +207,12 @@ def _add_plan(report: Report, redrive: Redrive) -> None:
 def _analysis(letters: "DataFrame", groups: Sequence[str], top: int) -> Report:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
+    count = f.count(f.lit(1)).alias("messages")
     by_topic = _table(
         "By group, topic and tag",
         letters.groupBy("consumerGroup", "originTopic", "tags")
         .agg(
-            f.count(f.lit(1)).alias("messages"),
+            count,
             f.max("reconsumeTimes").alias("attempts"),
             f.min("storeTimestamp").alias("first"),
             f.max("storeTimestamp").alias("last"),
@@ -216,22 +222,26 @@ def _analysis(letters: "DataFrame", groups: Sequence[str], top: int) -> Report:
     total = sum(row[3] for row in by_topic.rows)
     lucky = sorted(set(groups) - {row[0] for row in by_topic.rows})
     by_topic.rows += [[group, None, None, 0, None, None, None] for group in lucky]
+    attempts = ("consumerGroup", "originTopic", f.col("reconsumeTimes").alias("attempts"))
+    day, hour = (f.date_trunc(unit, "storeTimestamp").alias(unit) for unit in ("day", "hour"))
     return Report(
         facts={"dead letters": total},
         tables=[
             by_topic,
             _table(
-                "By hour",
-                letters.groupBy(f.date_trunc("hour", "storeTimestamp").alias("hour"))
-                .agg(f.count(f.lit(1)).alias("messages"))
-                .orderBy("hour"),
+                "By group, topic and attempts",
+                letters.groupBy(*attempts)
+                .agg(count)
+                .orderBy("consumerGroup", "originTopic", "attempts"),
             ),
             _table(
+                "By day and group",
+                letters.groupBy(day, "consumerGroup").agg(count).orderBy("day", "consumerGroup"),
+            ),
+            _table("By hour", letters.groupBy(hour).agg(count).orderBy("hour")),
+            _table(
                 "Most frequent keys",
-                letters.groupBy("keys")
-                .agg(f.count(f.lit(1)).alias("messages"))
-                .orderBy(f.desc("messages"), "keys")
-                .limit(top),
+                letters.groupBy("keys").agg(count).orderBy(f.desc("messages"), "keys").limit(top),
             ),
         ],
     )

@@ -8,24 +8,31 @@ from typing import Any
 
 from msgspec import Struct
 
+from emberq.errors import ConfigError, PipelineError
+from emberq.pipelines.charts import BARS_MAX, bar_chart
 from emberq.pipelines.job import ReportTable
 
+NOTE = "note"  # a fact that is a sentence
 ROWS_SHOWN_MAX = 500
 _STYLE = """
-:root { color-scheme: light dark; --ink: #212529; --soft: #868e96; --line: #dee2e6; --paper: #fff }
+:root { color-scheme: light dark; --ink: #212529; --soft: #5c636a; --line: #dee2e6; --paper: #fff }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e9ecef; --soft: #909296; --line: #373a40; --paper: #1a1b1e }
+  :root { --ink: #e9ecef; --soft: #a6a9ae; --line: #373a40; --paper: #1a1b1e }
 }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 900px; margin: 2rem auto; padding: 0 1rem }
+  max-width: 1000px; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.1rem; margin-top: 2rem }
-.facts { display: flex; flex-wrap: wrap; gap: 1.5rem; margin: 1.5rem 0 }
-.facts div { min-width: 7rem } .facts b { display: block; font-size: 1.3rem; font-weight: 600 }
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
+  margin: 1.5rem 0 }
+.facts b { display: block; font-size: 1.1rem; font-weight: 600; overflow-wrap: anywhere }
 .facts span, footer, .note { color: var(--soft) }
 svg { width: 100%; height: auto } svg text { font-size: 11px; fill: var(--soft) }
 svg .grid { stroke: var(--line) } svg .value { fill: var(--ink) }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line) }
+.rows { overflow-x: auto }
+table { width: 100%; border-collapse: collapse; font-size: 13px;
+  font-variant-numeric: tabular-nums }
+th, td { text-align: left; white-space: nowrap; padding: .3rem .5rem;
+  border-bottom: 1px solid var(--line) }
 td.number, th.number { text-align: right }
 """
 
@@ -37,6 +44,36 @@ class Section(Struct, frozen=True):
     content: str
 
 
+def chart_section(title: str, chart: str, note: str = "") -> Section:
+    """A chart, and a sentence about it if there is one to say."""
+    return Section(title, f"{chart}{_note(note) if note else ''}")
+
+
+def bar_section(title: str, bars: Sequence[tuple[str, float]]) -> Section:
+    left = len(bars) - BARS_MAX
+    return chart_section(
+        title, bar_chart(bars[:BARS_MAX]), f"and {left:,} more" if left > 0 else ""
+    )
+
+
+def check_writable(path: str) -> None:
+    """Before the work is done: make the folders, and be sure that the file can be written.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not target.exists()
+        with target.open("a"):
+            pass
+        if is_new:
+            target.unlink()
+    except OSError as error:
+        raise ConfigError(f"report={path!r} cannot be written: {error.strerror}") from error
+
+
 def write_report(
     path: str,
     title: str,
@@ -44,10 +81,17 @@ def write_report(
     sections: Sequence[Section],
     tables: Sequence[ReportTable],
 ) -> Path:
-    """Write the file and say where it is; folders are made."""
+    """Write the file and say where it is; folders are made.
+
+    Raises:
+        PipelineError: it cannot be written any more.
+    """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(render(title, facts, sections, tables), encoding="utf-8")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(render(title, facts, sections, tables), encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(f"the report {path} was not written: {error.strerror}") from error
     return target
 
 
@@ -65,8 +109,10 @@ def render(
             *(
                 f"<div><b>{escape(shown(value))}</b><span>{escape(name)}</span></div>"
                 for name, value in facts.items()
+                if name != NOTE
             ),
             "</div>",
+            _note(facts[NOTE]) if facts.get(NOTE) else "",
             *(f"<h2>{escape(each.title)}</h2>{each.content}" for each in sections),
             *map(_table, tables),
             f"<footer><p>EmberQ, {made}</p></footer></body></html>",
@@ -110,8 +156,15 @@ def _table(table: ReportTable) -> str:
         for row in table.rows[:ROWS_SHOWN_MAX]
     )
     left = len(table.rows) - ROWS_SHOWN_MAX
-    note = f'<p class="note">and {left:,} more</p>' if left > 0 else ""
-    return f"<h2>{escape(table.title)}</h2><table><tr>{head}</tr>{rows}</table>{note}"
+    note = _note(f"and {left:,} more") if left > 0 else ""
+    return (
+        f"<h2>{escape(table.title)}</h2>"
+        f'<div class="rows"><table><tr>{head}</tr>{rows}</table></div>{note}'
+    )
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
 
 
 def _kind(is_number: bool) -> str:

@@ -1,8 +1,9 @@
 """Journeys that grow while a stream of events runs: a Parquet table whose rows are merged.
 
 A batch of events writes all that is known by then of the messages it speaks of, to a partition of
-its own, `batch=7`. Events are kept beside it for as long as others may follow; of those that come
-later still, their own rows are put to what was written before. A batch that is done once more
+its own, `batch=7-of-WRITER`: numbers begin anew with another checkpoint, and what was written with
+the one before is to stay. Events are kept beside it for as long as others may follow; of those that
+come later still, their own rows are put to what was written before. A batch that is done once more
 writes the same files again.
 """
 
@@ -10,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from emberq.pipelines.journeys import journeys_of, merged, of_topics
+from emberq.pipelines.result_folders import has_rows
 from emberq.pipelines.trace_events import SCHEMA
 from emberq.spark.archive.folder import Folder
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 _EVENTS = "_events"
 CHECKPOINT = "_checkpoint"
 _BATCH = "batch"
-# What Spark says of no folder, and of one without a table.
-_NOTHING_YET = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 
 
 class JourneyTable:
@@ -36,16 +36,17 @@ class JourneyTable:
     def checkpoint(self) -> str:
         return f"{self._folder.root}/{CHECKPOINT}"
 
-    def take(self, events: "DataFrame", batch: int) -> None:
-        """Write the journeys of the messages that events of a batch speak of."""
-        session = events.sparkSession
-        events.dropDuplicates().write.mode("overwrite").parquet(self._events_of(batch))
+    def take(self, events: "DataFrame", batch: int, writer: str) -> None:
+        """Write the journeys of the messages that events of a writer's batch speak of."""
+        session, partition = events.sparkSession, f"{_BATCH}={batch}-of-{writer}"
+        own_events = self._address(f"{_EVENTS}/{partition}")
+        events.dropDuplicates().write.mode("overwrite").parquet(own_events)
         known = self._events(session)
-        spoken_of = session.read.parquet(self._events_of(batch)).select("messageId").distinct()
+        spoken_of = session.read.parquet(own_events).select("messageId").distinct()
         own = known.join(spoken_of, "messageId", "left_semi").dropDuplicates()
         # A consumer does not tell the topic: an earlier batch may know it.
         journeys = of_topics(journeys_of(own), self._topics, has_unknown=True)
-        journeys.write.mode("overwrite").parquet(self._address(f"{_BATCH}={batch}"))
+        journeys.write.mode("overwrite").parquet(self._address(partition))
         self._forget()
 
     def latest(self, session: "SparkSession") -> "DataFrame":
@@ -55,22 +56,11 @@ class JourneyTable:
         return of_topics(journeys, self._topics, has_unknown=False)
 
     def is_empty(self, session: "SparkSession") -> bool:
-        """Asked of Spark: the folder may be another machine's."""
-        from pyspark.errors import AnalysisException  # noqa: PLC0415 - an extra
-
-        try:
-            return session.read.parquet(self._folder.root).isEmpty()
-        except AnalysisException as error:
-            if error.getCondition() not in _NOTHING_YET:
-                raise
-            return True
+        return not has_rows(session, self._folder.root)
 
     def _events(self, session: "SparkSession") -> "DataFrame":
-        """All that are kept, without the number of their batch."""
+        """All that are kept, without the name of their batch."""
         return session.read.schema(SCHEMA).parquet(self._address(_EVENTS)).drop(_BATCH)
-
-    def _events_of(self, batch: int) -> str:
-        return self._address(f"{_EVENTS}/{_BATCH}={batch}")
 
     def _address(self, name: str) -> str:
         return self._folder.address_of(name)

@@ -202,6 +202,7 @@ def _as_messages(letters: "DataFrame") -> "DataFrame":
         f.col("target").alias("topic"),
         "keys",
         "tags",
+        "flag",
         "body",
         "id",
         f.map_concat(kept, own).alias("properties"),

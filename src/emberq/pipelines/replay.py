@@ -9,18 +9,21 @@ from msgspec import Meta
 from emberq.errors import ConfigError
 from emberq.pipelines.archived import existing_table, read_archive
 from emberq.pipelines.archived_sizes import archived_sizes
+from emberq.pipelines.checked_options import check_sink
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.pace import expect, paced
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock
 from emberq.spark.option_values import parse_time_ms
+from emberq.spark.sink_options import parse_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ROWS_TOGETHER = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ORIGIN_PROPERTY = "EMBERQ_REPLAY_OF"
+PLACE = ("topic", "brokerName", "queueId", "queueOffset")
 # Times of the archived message in milliseconds, by the columns that have them.
 TIME_PROPERTIES = {"bornTimestamp": "EMBERQ_BORN_AT", "storeTimestamp": "EMBERQ_STORED_AT"}
 
@@ -32,6 +35,9 @@ class Replay(Job, kw_only=True):
     the property `EMBERQ_REPLAY_OF`: topic, broker, queue and offset. Brokers stamp what they are
     sent with the new time; with `originalTimes` the old ones travel along in the properties
     `EMBERQ_BORN_AT` and `EMBERQ_STORED_AT`, in milliseconds.
+
+    A replay that is repeated sends all messages again, unless brokers leave out what they have:
+    with `sink: {delivery: idempotent}` each message of an archive comes to a topic once.
     """
 
     name: ClassVar[str] = "replay"
@@ -50,19 +56,22 @@ class Replay(Job, kw_only=True):
     original_times: Annotated[
         bool, Meta(description="each message says when the archived one was born and stored")
     ] = False
+    sink: Annotated[
+        dict[str, str],
+        Meta(description="further options of the Spark sink, KEY=VALUE: delivery=idempotent"),
+    ] = msgspec.field(default_factory=dict)
     catalog: Annotated[dict[str, str], Meta(description="Iceberg's catalog, KEY=VALUE")] = (
         msgspec.field(default_factory=dict)
     )
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        parse_sink(self._sink_options())
         clock = Clock()
         with job_session(self.spark, spark) as session:
             chosen = self._chosen(session)
+            messages = self._messages(chosen)
             count = chosen.count()
             say(f"{count:,} messages to send{self._duration(count)}")
-            messages = as_messages(
-                chosen, has_own_topic=not self.to_topic, has_times=self.original_times
-            )
             if self.rate:  # its one task does not tell how far it is
                 expect(say, count / self.rate)
             self._send(session, messages)
@@ -77,8 +86,11 @@ class Replay(Job, kw_only=True):
         )
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        parse_sink(self._sink_options())
         with job_session(self.spark, spark) as session:
-            count = self._chosen(session).count()
+            chosen = self._chosen(session)
+            self._messages(chosen)
+            count = chosen.count()
             table = existing_table(self.format, self.path, self.catalog)
             sizes = archived_sizes(self.path, table.files(), self._topic_names())
         facts = {
@@ -94,6 +106,17 @@ class Replay(Job, kw_only=True):
             facts["seconds, at least"] = round(count / self.rate)
         return Report(facts=facts)
 
+    def _sink_options(self) -> dict[str, str]:
+        return self.sink_options(self.to_topic) | self.sink
+
+    def _messages(self, chosen: "DataFrame") -> "DataFrame":
+        """Raises ConfigError for what the sink would not take."""
+        messages = as_messages(
+            chosen, has_own_topic=not self.to_topic, has_times=self.original_times
+        )
+        check_sink(messages, self._sink_options())
+        return messages
+
     def _send(self, session: "SparkSession", messages: "DataFrame") -> None:
         rows_together = session.conf.get(ROWS_TOGETHER)
         if self.rate:
@@ -103,7 +126,7 @@ class Replay(Job, kw_only=True):
         try:
             (
                 messages.write.format("rocketmq")
-                .options(**self.sink_options(self.to_topic))
+                .options(**self._sink_options())
                 .mode("append")
                 .save()
             )
@@ -144,9 +167,9 @@ def as_messages(frame: "DataFrame", *, has_own_topic: bool, has_times: bool = Fa
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     columns: dict[str, Column] = {
-        name: f.col(name) for name in ("keys", "tags", "body") if name in frame.columns
+        name: f.col(name) for name in ("keys", "tags", "flag", "body") if name in frame.columns
     }
-    said = {ORIGIN_PROPERTY: f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")}
+    said = {ORIGIN_PROPERTY: f.concat_ws(":", *PLACE)}
     if has_times:
         for column, name in TIME_PROPERTIES.items():
             said[name] = f.unix_millis(column).cast("string")
@@ -159,12 +182,21 @@ def as_messages(frame: "DataFrame", *, has_own_topic: bool, has_times: bool = Fa
     if has_own_topic:
         columns["topic"] = f.col("topic")
     columns["shardingKey"] = f.concat_ws("/", "brokerName", "queueId")
+    columns["id"] = message_id()
     order = [f.col("brokerName"), f.col("queueId"), f.col("queueOffset")]
     return (
         frame.repartition("topic", "brokerName", "queueId")
         .sortWithinPartitions("topic", *order)
         .select(*(column.alias(name) for name, column in columns.items()))
     )
+
+
+def message_id() -> "Column":
+    """What an archived message is known by, whenever it is sent: where it lay, and since a topic
+    may be deleted and made anew, when it was stored there."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    return f.concat_ws(":", *PLACE, f.unix_millis("storeTimestamp"))
 
 
 def _stored() -> "Column":

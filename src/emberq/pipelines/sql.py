@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from emberq.pipelines.topic_positions import options_of_topic
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,7 +17,7 @@ def register_topics(
     for topic in topics:
         frame = (
             session.read.format("rocketmq")
-            .options(**{"bodyAs": "string", **source, "subscribe": topic})
+            .options(**options_of_topic({"bodyAs": "string", **source}, topic, topics))
             .load()
         )
         frame.createOrReplaceTempView(f"`{topic}`")

@@ -51,15 +51,14 @@ def run_query(
     on_batches: Callable[[], None] | None = None,
     tracker: "OffsetTracker | None" = None,
 ) -> None:
-    """Start a query and wait for its end; Ctrl-C stops it. `on_progress` is told of each batch,
-    `on_batches` only that there were new ones, while the query runs."""
+    """Start a query and wait for its end; Ctrl-C stops it. `on_progress` is told of each batch with
+    rows, `on_batches` only that there were new ones, while the query runs."""
     query = writer.start()
-    told, interrupted = -1, Event()
+    progress, interrupted = _Progress(query, say, on_progress, tracker), Event()
     try:
         with _interrupts_set(interrupted):
             while not (query.awaitTermination(POLL_S) or interrupted.is_set()):
-                before, told = told, _tell(query, told, say, on_progress, tracker)
-                if on_batches is not None and told > before:
+                if progress.tell() and on_batches is not None:
                     on_batches()
     except KeyboardInterrupt:
         interrupted.set()
@@ -70,7 +69,7 @@ def run_query(
     if interrupted.is_set():
         say("stopping")
         query.stop()
-    _tell(query, told, say, on_progress, tracker)
+    progress.tell()
 
 
 @contextmanager
@@ -93,26 +92,35 @@ def _interrupts_set(interrupted: Event) -> Iterator[None]:
         signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
-def _tell(
-    query: "StreamingQuery",
-    told: int,
-    say: Say,
-    on_progress: Callable[[Any], None] | None,
-    tracker: "OffsetTracker | None",
-) -> int:
-    for progress in query.recentProgress:
-        batch = progress["batchId"]
+class _Progress:
+    """What a query says of itself, passed on once. Spark keeps its newest 100 pieces of news."""
+
+    def __init__(
+        self,
+        query: "StreamingQuery",
+        say: Say,
+        on_progress: Callable[[Any], None] | None,
+        tracker: "OffsetTracker | None",
+    ) -> None:
+        self._query = query
+        self._tracker = tracker
+        self._on_progress = on_progress or (lambda progress: say(progress_line(progress)))
+        # By batch and time: a query that waits says so under the number of its next batch.
+        self._told: set[tuple[int, str]] = set()
+
+    def tell(self) -> bool:
+        """Whether there were batches with rows."""
+        recent = {(each["batchId"], each["timestamp"]): each for each in self._query.recentProgress}
+        new = [each for key, each in recent.items() if key not in self._told]
+        self._told = {*recent}
+        if self._tracker is not None:
+            for progress in new:  # also of batches of which a filter let nothing through
+                self._tracker.take(progress)
         # The property: with Connect, the key of the same name has nothing.
-        if batch <= told or not progress.numInputRows:
-            continue
-        told = batch
-        if tracker is not None:
-            tracker.take(progress)
-        if on_progress is not None:
-            on_progress(progress)
-        else:
-            say(progress_line(progress))
-    return told
+        with_rows = [each for each in new if each.numInputRows]
+        for progress in with_rows:
+            self._on_progress(progress)
+        return bool(with_rows)
 
 
 def progress_line(progress: Any) -> str:

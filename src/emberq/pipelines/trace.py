@@ -1,5 +1,7 @@
 """The way of messages through the system, from the trace that clients write."""
 
+import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -7,22 +9,25 @@ from msgspec import Meta
 from emberq.errors import ConfigError
 from emberq.model.system_topics import TRACE_TOPIC
 from emberq.pipelines.backlog import backlog_of
-from emberq.pipelines.charts import Line, bar_chart, line_chart, time_axis
-from emberq.pipelines.checkpoints import forget_drafts
+from emberq.pipelines.checkpoints import forget_drafts, writer_of
 from emberq.pipelines.connected import carried, is_connected
-from emberq.pipelines.html_report import Section, write_report
-from emberq.pipelines.job import Job, Report, ReportTable, Say
-from emberq.pipelines.journey_table import JourneyTable
-from emberq.pipelines.journeys import (
-    OPEN,
-    RECALLED,
-    ROLLED_BACK,
-    is_for_consumers,
-    journeys_of,
-    of_topics,
-    withheld_as,
-    without_group,
+from emberq.pipelines.html_report import check_writable, write_report
+from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.journey_page import journey_sections
+from emberq.pipelines.journey_report import (
+    groups_of,
+    missing_counts_of,
+    missing_of,
+    sends_of,
+    sizes_of,
+    slowest_of,
+    steps_of,
+    tags_of,
+    totals_of,
 )
+from emberq.pipelines.journey_table import JourneyTable
+from emberq.pipelines.journeys import journeys_of, of_topics, without_group
+from emberq.pipelines.result_folders import check_new, check_of_batches
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import (
     Clock,
@@ -31,19 +36,13 @@ from emberq.pipelines.streaming import (
     spark_duration,
     trigger_options,
 )
-from emberq.pipelines.times import collect_utc
 from emberq.pipelines.trace_events import SCHEMA, SOURCE_COLUMNS, event_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyarrow import RecordBatch
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-PERCENTILES = (0.5, 0.95, 0.99)
-_NAMES = ("p50", "p95", "p99")
-# Messages that are stored, but not for consumers.
-_WITHHELD = {OPEN: "in open transactions", ROLLED_BACK: "rolled back", RECALLED: "recalled"}
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Trace(Job, kw_only=True):
@@ -74,7 +73,9 @@ class Trace(Job, kw_only=True):
         str, Meta(description="trace stored before then: ISO or ms; not with every")
     ] = ""
     window: Annotated[str, Meta(description="length of a window in the report's charts")] = "1m"
-    top: Annotated[int, Meta(description="how many slow and missing messages are shown", ge=1)] = 20
+    top: Annotated[
+        int, Meta(description="how many slow and missing messages, and tags, are shown", ge=1)
+    ] = 20
     report: Annotated[str, Meta(description="write an HTML report to this file")] = ""
     path: Annotated[str, Meta(description="write the journeys as Parquet to this folder")] = ""
     every: Annotated[
@@ -90,7 +91,10 @@ class Trace(Job, kw_only=True):
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check()
+        if self.report:
+            check_writable(self.report)
         with job_session(self.spark, spark) as session:
+            self._check_path(session)
             return self._follow(session, say) if self.every else self._once(session, say)
 
     def _once(self, session: "SparkSession", say: Say) -> Report:
@@ -116,6 +120,7 @@ class Trace(Job, kw_only=True):
         self._check()
         checkpoint = self._checkpoint_path() if self.every else None
         with job_session(self.spark, spark) as session:
+            self._check_path(session)
             backlog = backlog_of(session, self._reach(), checkpoint, is_sized=True)
         return Report(facts=backlog.facts(), tables=[backlog.table()])
 
@@ -131,11 +136,17 @@ class Trace(Job, kw_only=True):
         if self.message or self.until:
             raise ConfigError("message and until are for a trace that does not run on")
 
+    def _check_path(self, session: "SparkSession") -> None:
+        if self.every:
+            check_of_batches(session, self.path)
+        elif self.path:
+            check_new(session, self.path)
+
     def _follow(self, session: "SparkSession", say: Say) -> Report:
         """Run on; a report shows all journeys there are, and is written anew after each batch."""
         clock, table, checkpoint = Clock(), self.table(), self._checkpoint_path()
-        is_elsewhere = is_connected(session)
-        take = carried(takes_of, self) if is_elsewhere else table.take
+        is_elsewhere, own_name = is_connected(session), _writer_of(checkpoint, session)
+        take = carried(takes_of, self, own_name) if is_elsewhere else takes_of(self, own_name)
         read = carried(reader_of_events) if is_elsewhere else event_batches
 
         def renew() -> None:
@@ -190,25 +201,37 @@ class Trace(Job, kw_only=True):
     def _found(self, events: "DataFrame | None", journeys: "DataFrame") -> Report:
         missing = without_group(journeys, _words(self.groups)).cache()
         try:
-            sends, groups = _sends(journeys), _groups(journeys)
-            tables = [sends, groups, _missing_counts(missing), _missing(missing, self.top)]
+            tables = [
+                *(sends_of(journeys), groups_of(journeys)),
+                *(missing_counts_of(missing), missing_of(missing, self.top)),
+            ]
         finally:
             missing.unpersist()
-        tables.append(_slowest(journeys, self.top))
+        tables += [
+            slowest_of(journeys, self.top),
+            sizes_of(journeys),
+            tags_of(journeys, self.top),
+        ]
         if self.message and events is not None:
-            tables.insert(0, _steps(events, self.message))
-        return Report(facts=_totals(journeys), tables=[table for table in tables if table.rows])
+            tables.insert(0, steps_of(events, self.message))
+        return Report(facts=totals_of(journeys), tables=[table for table in tables if table.rows])
 
     def _html(self, report: Report, journeys: "DataFrame") -> Any:
         facts = {name: value for name, value in report.facts.items() if name != "report"}
-        sections = _sections(journeys, spark_duration("window", self.window))
+        window = timedelta(seconds=seconds_of("window", self.window))
+        sections = journey_sections(journeys, window, report.tables)
         title = f"Journeys of messages{f' of {self.topics}' if self.topics else ''}"
         return write_report(self.report, title, facts, sections, report.tables)
 
 
-def takes_of(job: Trace) -> "Callable[[DataFrame, int], None]":
-    """What is done with batches, for a process that is not the job's own."""
-    return job.table().take
+def takes_of(job: Trace, writer: str) -> "Callable[[DataFrame, int], None]":
+    """What is done with batches, in the job's process or in another one."""
+    table = job.table()
+
+    def take(events: "DataFrame", batch: int) -> None:
+        table.take(events, batch, writer)
+
+    return take
 
 
 def reader_of_events() -> "Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]":
@@ -216,186 +239,13 @@ def reader_of_events() -> "Callable[[Iterator[RecordBatch]], Iterator[RecordBatc
     return event_batches
 
 
-def _totals(journeys: "DataFrame") -> dict[str, Any]:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    def count(condition: "Column") -> "Column":
-        return f.count_distinct(f.when(condition, f.col("messageId")))
-
-    row = journeys.agg(
-        f.count_distinct("messageId").alias("messages"),
-        count(is_for_consumers()).alias("sent"),
-        *(count(withheld_as() == state).alias(state) for state in _WITHHELD),
-        count(f.col("isConsumed")).alias("consumed"),
-        *(
-            f.percentile_approx(column, [0.5, 0.99]).alias(column)
-            for column in ("deliveryMs", "endToEndMs")
-        ),
-    ).collect()[0]
-    delivery, whole = row["deliveryMs"] or [None, None], row["endToEndMs"] or [None, None]
-    return {
-        "messages": row["messages"],
-        "sent": row["sent"],
-        **{name: row[state] for state, name in _WITHHELD.items()},
-        "consumed by a group or more": row["consumed"],
-        "delivery p50 ms": delivery[0],
-        "delivery p99 ms": delivery[1],
-        "end to end p50 ms": whole[0],
-        "end to end p99 ms": whole[1],
-    }
-
-
-def _sends(journeys: "DataFrame") -> ReportTable:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    columns = ("messageId", "topic", "producerGroup", "isSent", "sendMs")
-    rows = (
-        journeys.filter("isSent IS NOT NULL")
-        .select(*columns, withheld_as().alias("withheld"))
-        .distinct()
-        .groupBy("topic", "producerGroup")
-        .agg(
-            f.count(f.lit(1)),
-            f.sum((~f.col("isSent")).cast("bigint")),
-            *(f.count_if(f.col("withheld") == state) for state in _WITHHELD),
-            f.percentile_approx("sendMs", list(PERCENTILES)),
-        )
-        .orderBy("topic", "producerGroup")
-        .collect()
-    )
-    return ReportTable(
-        title="Sends",
-        columns=[
-            *("topic", "producer group", "messages", "failed"),
-            *(*_WITHHELD.values(), *_units("send")),
-        ],
-        rows=[[*row[:-1], *(row[-1] or [None] * 3)] for row in rows],
-    )
-
-
-def _groups(journeys: "DataFrame") -> ReportTable:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    rows = (
-        journeys.filter("consumerGroup IS NOT NULL")
-        .groupBy("topic", "consumerGroup")
-        .agg(
-            f.sum(f.col("isConsumed").cast("bigint")),
-            f.sum((f.col("attempts") > 1).cast("bigint")),
-            f.percentile_approx("deliveryMs", list(PERCENTILES)),
-            f.percentile_approx("handlingMs", list(PERCENTILES)),
-        )
-        .orderBy("topic", "consumerGroup")
-        .collect()
-    )
-    return ReportTable(
-        title="Consumer groups",
-        columns=["topic", "group", "consumed", "retried", *_units("delivery"), *_units("handling")],
-        rows=[[*row[:4], *(row[4] or [None] * 3), *(row[5] or [None] * 3)] for row in rows],
-    )
-
-
-def _missing_counts(missing: "DataFrame") -> ReportTable:
-    rows = missing.groupBy("topic", "consumerGroup").count().orderBy("topic", "consumerGroup")
-    return ReportTable(
-        title="Not consumed",
-        columns=["topic", "group", "messages"],
-        rows=[list(row) for row in rows.collect()],
-    )
-
-
-def _missing(missing: "DataFrame", count: int) -> ReportTable:
-    names = ("sentAt", "topic", "consumerGroup", "messageId", "keys")
-    rows = missing.select(*names).orderBy("sentAt", "messageId", "consumerGroup").limit(count)
-    return ReportTable(
-        title="Not consumed, the oldest",
-        columns=["sent", "topic", "group", "message", "keys"],
-        rows=[list(row) for row in collect_utc(rows)],
-    )
-
-
-def _slowest(journeys: "DataFrame", count: int) -> ReportTable:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    names = ("sentAt", "topic", "consumerGroup", "messageId", "keys")
-    times = ("sendMs", "deliveryMs", "handlingMs", "endToEndMs", "attempts")
-    rows = (
-        journeys.filter("endToEndMs IS NOT NULL")
-        .select(*names, *times)
-        .orderBy(f.desc("endToEndMs"), "messageId")
-        .limit(count)
-    )
-    return ReportTable(
-        title="The slowest",
-        columns=[
-            *("sent", "topic", "group", "message", "keys"),
-            *("send ms", "delivery ms", "handling ms", "end to end ms", "attempts"),
-        ],
-        rows=[list(row) for row in collect_utc(rows)],
-    )
-
-
-def _steps(events: "DataFrame", id_or_key: str) -> ReportTable:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    is_named = (f.col("messageId") == id_or_key) | f.array_contains(
-        f.split(f.coalesce("keys", f.lit("")), " "), id_or_key
-    )
-    of_event = ("kind", "messageId", "group", "clientHost", "storeHost")
-    of_end = ("costMs", "isSuccess", "state")
-    rows = (
-        events.filter(is_named)
-        .select(f.timestamp_millis("atMs").alias("at"), *of_event, *of_end)
-        .orderBy("messageId", "at", f.desc("kind"))
-    )
-    return ReportTable(
-        title=f"Steps of {id_or_key}",
-        columns=[
-            *("at", "step", "message", "group", "client", "broker"),
-            *("cost ms", "success", "state"),
-        ],
-        rows=[list(row) for row in collect_utc(rows)],
-    )
-
-
-def _sections(journeys: "DataFrame", window: str) -> list[Section]:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
-    is_shown = is_for_consumers() | f.col("consumerGroup").isNotNull()
-    rows = collect_utc(
-        journeys.filter(f.col("sentAt").isNotNull() & is_shown)
-        .groupBy(f.window("sentAt", window).alias("window"))
-        .agg(
-            f.count_distinct("messageId").alias("messages"),
-            f.percentile_approx("deliveryMs", list(PERCENTILES)).alias("deliveryMs"),
-            f.percentile_approx("endToEndMs", list(PERCENTILES)).alias("endToEndMs"),
-        )
-        .select(f.col("window.start").alias("start"), "messages", "deliveryMs", "endToEndMs")
-        .orderBy("start")
-    )
-    axis = time_axis([row["start"] for row in rows])
-    groups = journeys.filter("isConsumed").groupBy("consumerGroup").count().orderBy(f.desc("count"))
-
-    def lines(column: str) -> list[Line]:
-        return [
-            Line(name, [row[column][place] if row[column] else None for row in rows])
-            for place, name in enumerate(_NAMES)
-        ]
-
-    counts = [Line("messages", [float(row["messages"]) for row in rows])]
-    return [
-        Section("Messages sent per window", line_chart(axis, counts)),
-        Section("From the send to the consumer", line_chart(axis, lines("deliveryMs"), " ms")),
-        Section("From the send to the end", line_chart(axis, lines("endToEndMs"), " ms")),
-        Section(
-            "Messages by consumer group",
-            bar_chart([(row[0], float(row[1])) for row in groups.collect()]),
-        ),
-    ]
-
-
-def _units(what: str) -> list[str]:
-    return [f"{what} {name} ms" for name in _NAMES]
+def _writer_of(checkpoint: str, session: "SparkSession") -> str:
+    try:
+        return writer_of(checkpoint, session)
+    except ConfigError:
+        # Only Spark's server sees it. A run that is a writer of its own writes over nothing, and
+        # a batch that is repeated tells the same twice.
+        return uuid.uuid4().hex
 
 
 def _words(text: str) -> list[str]:

@@ -45,6 +45,9 @@ def event_rows(body: bytes, client_host: str | None) -> Iterator[dict[str, Any]]
     """One row per message of each event; what an event does not say is null."""
     for event in read_trace(body.decode("utf-8", "replace"), client_host):
         facts = msgspec.to_builtins(event)
+        if facts.get("bodySize") is not None:
+            # A batch tells its whole body: a message of it counts as an even share.
+            facts["bodySize"] //= len(event.message_ids) or 1
         for message_id in event.message_ids:
             yield {
                 **{name: facts.get(name) for name in _ARROW.names},

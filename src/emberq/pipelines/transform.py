@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
+from emberq.pipelines.checked_options import check_stream, check_stream_sink
 from emberq.pipelines.checkpoints import forget_drafts
-from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.job import LISTENER, Job, Report, Say
 from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import (
@@ -22,7 +24,9 @@ from emberq.pipelines.streaming import (
     run_query,
     trigger_options,
 )
+from emberq.pipelines.topic_positions import options_of_topic
 from emberq.spark.columns import MAP
+from emberq.spark.sink_options import parse_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +70,7 @@ class Transform(Job, kw_only=True):
     consumer_group: Annotated[str, Meta(description="a group whose offsets show the progress")] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        trigger = self._checked_trigger()
         clock = Clock()
         rows = total = 0
 
@@ -78,13 +83,11 @@ class Transform(Job, kw_only=True):
         with _body_explained(), job_session(self.spark, spark) as session:
             result = self._result(session)
             total = self._backlog(session).rows
-            if not result.isStreaming:
-                raise PipelineError("the result does not come from the topics")
             writer = (
                 result.writeStream.format("rocketmq")
-                .options(**(self.sink_options(self.to_topic) | self.sink))
+                .options(**self._sink_options())
                 .option("checkpointLocation", self.checkpoint)
-                .trigger(**trigger_options(self.every))
+                .trigger(**trigger)
             )
             tracker = self.tracker(self.consumer_group)
             forget_drafts(self.checkpoint, session)
@@ -98,6 +101,7 @@ class Transform(Job, kw_only=True):
         )
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        self._checked_trigger()
         with job_session(self.spark, spark) as session:
             columns = ", ".join(self._result(session).columns)
             backlog = self._backlog(session, is_sized=True)
@@ -106,43 +110,77 @@ class Transform(Job, kw_only=True):
             tables=[backlog.table()],
         )
 
-    def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
-        source = self.source_options(
-            subscribe=self.topics,
-            startingOffsets=self.starting_offsets,
-            consumerGroup=self.consumer_group,
-        )
-        return backlog_of(session, source, self.checkpoint, is_sized=is_sized)
-
-    def _result(self, session: "SparkSession") -> "DataFrame":
-        frames = {topic: self._frame(session, topic) for topic in self._topic_names()}
+    def _checked_trigger(self) -> dict[str, Any]:
+        """Raises ConfigError for what cannot be done, before Spark is started."""
+        if not self._topic_names():
+            raise ConfigError("topics names no topic")
         if bool(self.sql) == bool(self.function):
             raise ConfigError("transform needs sql or function, one of them")
+        if self.sql:
+            self._query()
+        parse_sink(self._sink_options())
+        return trigger_options(self.every)
+
+    def _sink_options(self) -> dict[str, str]:
+        return self.sink_options(self.to_topic) | self.sink
+
+    def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
+        """Of the queries of all topics, each with a start of its own."""
+        first, *others = [
+            backlog_of(session, self._source(topic), self.checkpoint, is_sized=is_sized)
+            for topic in self._topic_names()
+        ]
+        by_queue = [each for part in (first, *others) for each in part.by_queue]
+        return replace(first, by_queue=by_queue)
+
+    def _result(self, session: "SparkSession") -> "DataFrame":
+        """What is written. Raises ConfigError, PipelineError if that cannot be."""
+        frames = {topic: self._frame(session, topic) for topic in self._topic_names()}
         if self.function:
-            return sendable(load_function(self.function)(session, frames))
-        for topic, frame in frames.items():
-            frame.createOrReplaceTempView(f"`{topic}`")
-        return sendable(session.sql(self._query()))
+            result = load_function(self.function)(session, frames)
+        else:
+            for topic, frame in frames.items():
+                frame.createOrReplaceTempView(f"`{topic}`")
+            result = session.sql(self._query())
+        if not result.isStreaming:
+            raise PipelineError("the result does not come from the topics")
+        result = sendable(result)
+        check_stream_sink(result, self._sink_options())
+        return result
 
     def _topic_names(self) -> list[str]:
-        return [name.strip() for name in self.topics.split(",") if name.strip()]
+        return list(dict.fromkeys(filter(None, map(str.strip, self.topics.split(",")))))
 
     def _frame(self, session: "SparkSession", topic: str) -> "DataFrame":
-        options = self.source_options(
-            subscribe=topic,
-            startingOffsets=self.starting_offsets,
-            consumerGroup=self.consumer_group,
-            commitOffsets="listener",
-        )
+        options = self._source(topic)
         is_text = options.get("bodyAs", "string").lower() == "string"
         if is_text:
             options["bodyAs"] = "binary"
+        check_stream(options)
         frame = session.readStream.format("rocketmq").options(**options).load()
         return with_both_bodies(frame, is_text=is_text)
 
+    def _source(self, topic: str) -> dict[str, str]:
+        options = self.source_options(
+            startingOffsets=self.starting_offsets,
+            consumerGroup=self.consumer_group,
+            commitOffsets=LISTENER,
+        )
+        return options_of_topic(options, topic, self._topic_names())
+
     def _query(self) -> str:
-        text = Path(self.sql).read_text(encoding="utf-8") if self.sql.endswith(".sql") else self.sql
+        text = read_query(Path(self.sql)) if self.sql.endswith(".sql") else self.sql
         return text.strip().rstrip(";")
+
+
+def read_query(path: Path) -> str:
+    """Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 text: {error}") from error
 
 
 def with_both_bodies(frame: "DataFrame", *, is_text: bool = True) -> "DataFrame":

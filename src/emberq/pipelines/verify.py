@@ -1,12 +1,13 @@
 """Whether an archive has what the topics have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from emberq.errors import PipelineError
+from emberq.errors import ConfigError, PipelineError
 from emberq.model.queue import MessageQueue
 from emberq.pipelines.archived import existing_table, read_archive
 from emberq.pipelines.backlog import backlog_of
@@ -14,7 +15,7 @@ from emberq.pipelines.checkpoints import done_offsets
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.session import job_session
 from emberq.spark.offsets import Offsets, write_offsets
-from emberq.spark.options import parse_source
+from emberq.spark.options import EARLIEST, parse_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,9 +27,10 @@ _EXAMPLES_MAX = 20
 class Verify(Job, kw_only=True):
     """Compare an archive with its topics: counts, gaps, messages twice, and bodies if asked to.
 
-    Messages that the topics no longer have are not missed, and messages behind the archive's
-    position are not expected yet, so it may be asked while the archive is being written. Of an
-    archive with a filter give the same filter: the topics' messages are read and counted then.
+    Messages that the topics no longer have are not missed, but counted as expired where they went
+    before they were archived. Messages behind the archive's position are not expected yet, so it
+    may be asked while the archive is being written. Of an archive with a filter give the same
+    filter: the topics' messages are read and counted then, those that expired without it.
     """
 
     name: ClassVar[str] = "verify"
@@ -52,7 +54,9 @@ class Verify(Job, kw_only=True):
             archive = self._archive(session, spans)
             counted = _counted(session, archive, spans) if archive is not None else {}
             expected = self._expected(session, spans, say)
-            rows = [_compared(span, counted, expected) for span in spans]
+            compared = [
+                _compared(span, counted.get(span.queue), _wanted(span, expected)) for span in spans
+            ]
             differing = 0
             examples: list[Any] = []
             if self.bodies and archive is not None:
@@ -63,11 +67,12 @@ class Verify(Job, kw_only=True):
         unseen = _unseen(done, spans, self._topic_names)
         position = "the topics' ends" if done is None else "the archive's position"
         return _report(
-            rows, unseen, differing, examples, compared_to=position, has_bodies=self.bodies
+            compared, unseen, differing, examples, compared_to=position, has_bodies=self.bodies
         )
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         with job_session(self.spark, spark) as session:
+            self._archive(session, self._spans(session, done_offsets(self._checkpoint, session)))
             source = self.source_options(subscribe=self.topics)
             backlog = backlog_of(session, source, None, is_sized=True)
         return Report(facts={"table": self.path, **backlog.facts()}, tables=[backlog.table()])
@@ -82,28 +87,39 @@ class Verify(Job, kw_only=True):
 
     def _spans(self, session: "SparkSession", done: Offsets | None) -> "list[_Span]":
         source = self.source_options(subscribe=self.topics)
-        archived = {queue.topic for queue in done or {}}
-        return [
-            _Span(queue, each.first, _end(queue, each.end, done, archived))
+        start = parse_source(source).start
+        spans = [
+            _span(
+                MessageQueue(each.broker_name, each.queue_id, each.topic),
+                each.first,
+                each.end,
+                done or {},
+            )
             for each in backlog_of(session, source, None).by_queue
-            if (queue := MessageQueue(each.broker_name, each.queue_id, each.topic))
         ]
+        if start is None or start.word == EARLIEST:
+            return spans
+        # What lies before a start that is asked for need not have expired.
+        return [replace(span, position=span.first) for span in spans]
 
     def _archive(self, session: "SparkSession", spans: "list[_Span]") -> "DataFrame | None":
         """None: there is no table, and nothing that it should have."""
         if existing_table(self.format, self.path, self.catalog).files():
-            return read_archive(session, self.format, self.path, self.catalog)
+            archive = read_archive(session, self.format, self.path, self.catalog)
+            if self.bodies and "body" not in archive.columns:
+                raise ConfigError("bodies: the archive has no column body")
+            return archive
         if any(span.count for span in spans):
             raise PipelineError(f"there is no {self.format} table with messages at {self.path}")
         return None
 
     def _expected(
         self, session: "SparkSession", spans: "list[_Span]", say: Say
-    ) -> dict[MessageQueue, int]:
-        """How many messages each span has: all of them, or those that a filter lets through."""
+    ) -> dict[MessageQueue, int] | None:
+        """How many messages of each span a filter lets through; None: there is no filter."""
         options = parse_source(self.source_options(subscribe=self.topics))
         if options.expression == "*":
-            return {span.queue: span.count for span in spans}
+            return None
         say("counting the topics' messages that the filter lets through")
         counted = self._messages(session, spans, "queueOffset").groupBy(*_QUEUE).count().collect()
         return {_queue(row): row["count"] for row in counted}
@@ -137,36 +153,51 @@ class Verify(Job, kw_only=True):
 
 
 class _Span(Struct, frozen=True):
-    """What of a queue the archive should have: from its first message to `end`."""
+    """What of a queue the archive should have: from its first message to `end`, never before it."""
 
     queue: MessageQueue
     first: int
     end: int
+    # Where the archive stands before the first message: those between expired too early.
+    position: int
 
     @property
     def count(self) -> int:
         return self.end - self.first
 
 
-def _end(queue: MessageQueue, end: int, done: Offsets | None, archived: set[str]) -> int:
+def _span(queue: MessageQueue, first: int, end: int, done: Offsets) -> _Span:
     """How far the archive claims to be. A topic that it has never seen is missing as a whole."""
-    if done is None or queue.topic not in archived:
-        return end
-    return min(max(done.get(queue, 0), 0), end)
+    position = done.get(queue)
+    if position is None:
+        if queue.topic not in {each.topic for each in done}:
+            return _Span(queue, first, end, first)
+        # A queue that is new where the archive reads the topic had all its messages; of a broker
+        # that is new, nobody knows what it lost before.
+        places = {(each.topic, each.broker_name) for each in done}
+        is_whole = (queue.topic, queue.broker_name) in places
+        return _Span(queue, first, first, 0 if is_whole else first)
+    reached = min(max(position, 0), end)
+    return _Span(queue, first, max(reached, first), min(reached, first))
 
 
 def _counted(
     session: "SparkSession", archive: "DataFrame", spans: list[_Span]
 ) -> dict[MessageQueue, Any]:
-    """Of each queue in the archive: rows, different ones, and how many of those before and inside
-    of its span."""
+    """Of each queue in the archive: rows, different ones, and how many of those inside of its span,
+    before it, and before the archive's position if that is before it."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
     bounds = session.createDataFrame(
-        [(s.queue.topic, s.queue.broker_name, s.queue.queue_id, s.first, s.end) for s in spans],
-        "topic string, brokerName string, queueId int, spanFirst bigint, spanEnd bigint",
+        [
+            (s.queue.topic, s.queue.broker_name, s.queue.queue_id, s.first, s.end, s.position)
+            for s in spans
+        ],
+        "topic string, brokerName string, queueId int, spanFirst bigint, spanEnd bigint, "
+        "position bigint",
     )
     offset, first, end = f.col("queueOffset"), f.col("spanFirst"), f.col("spanEnd")
+    position = f.col("position")
     rows = (
         archive.select(*_QUEUE, "queueOffset")
         .join(f.broadcast(bounds), list(_QUEUE))
@@ -175,6 +206,7 @@ def _counted(
             f.count(f.lit(1)).alias("rows"),
             f.countDistinct(offset).alias("distinct"),
             f.countDistinct(f.when(offset < first, offset)).alias("before"),
+            f.countDistinct(f.when(offset < position, offset)).alias("beforePosition"),
             f.countDistinct(f.when((offset >= first) & (offset < end), offset)).alias("inside"),
             f.min(offset).alias("oldest"),
         )
@@ -187,19 +219,40 @@ def _queue(row: Any) -> MessageQueue:
     return MessageQueue(row["brokerName"], row["queueId"], row["topic"])
 
 
-def _compared(
-    span: _Span, counted: Mapping[MessageQueue, Any], expected: Mapping[MessageQueue, int]
-) -> list[Any]:
-    queue, row = span.queue, counted.get(span.queue)
-    wanted = expected.get(queue, 0)
-    name = [queue.topic, queue.broker_name, queue.queue_id]
+class _Compared(Struct, frozen=True):
+    """What was found of a queue; no number is negative, so none makes up for another."""
+
+    queue: MessageQueue
+    expected: int
+    archived: int
+    missing: int
+    twice: int
+    expired: int  # before they were archived
+
+    def row(self) -> list[Any]:
+        name = [self.queue.topic, self.queue.broker_name, self.queue.queue_id]
+        return [*name, self.expected, self.archived, self.missing, self.twice, self.expired]
+
+
+def _wanted(span: _Span, expected: Mapping[MessageQueue, int] | None) -> int | None:
+    """How many messages a filter lets through; None: there is no filter."""
+    return None if expected is None else expected.get(span.queue, 0)
+
+
+def _compared(span: _Span, row: Any | None, filtered: int | None) -> _Compared:
+    """A span and what the archive has of its queue; `filtered` as `_wanted` says."""
+    wanted = span.count if filtered is None else filtered
+    gone = span.first - span.position
     if row is None:
-        return [*name, wanted, 0, wanted, 0]
+        return _Compared(span.queue, wanted, 0, wanted, 0, gone)
     missing = max(wanted - row["inside"], 0)
-    if wanted == span.count and row["before"]:
+    if filtered is None and row["beforePosition"]:
         # What retention deleted from the topic is in the archive still, without a gap.
-        missing += span.first - row["oldest"] - row["before"]
-    return [*name, wanted, row["rows"], missing, row["rows"] - row["distinct"]]
+        missing += span.position - row["oldest"] - row["beforePosition"]
+    # The table may be ahead of the position: what is there did not expire too early.
+    expired = gone - (row["before"] - row["beforePosition"])
+    twice = row["rows"] - row["distinct"]
+    return _Compared(span.queue, wanted, row["rows"], missing, twice, expired)
 
 
 def _unseen(done: Offsets | None, spans: list[_Span], topics: set[str]) -> Iterator[MessageQueue]:
@@ -209,7 +262,7 @@ def _unseen(done: Offsets | None, spans: list[_Span], topics: set[str]) -> Itera
 
 
 def _report(
-    rows: list[list[Any]],
+    compared: Collection[_Compared],
     unseen: Iterator[MessageQueue],
     differing: int,
     examples: list[Any],
@@ -217,19 +270,24 @@ def _report(
     compared_to: str,
     has_bodies: bool,
 ) -> Report:
-    missing, twice = sum(row[5] for row in rows), sum(row[6] for row in rows)
+    expired = sum(each.expired for each in compared)
     facts: dict[str, Any] = {
         "compared up to": compared_to,
-        "expected": sum(row[3] for row in rows),
-        "archived": sum(row[4] for row in rows),
-        "missing": missing,
-        "twice": twice,
+        "expected": sum(each.expected for each in compared),
+        "archived": sum(each.archived for each in compared),
+        "missing": sum(each.missing for each in compared),
+        "twice": sum(each.twice for each in compared),
     }
+    if expired:
+        facts["expired before they were archived"] = expired
     tables = [
         ReportTable(
             title="Queues",
-            columns=["topic", "broker", "queue", "expected", "archived", "missing", "twice"],
-            rows=rows,
+            columns=[
+                *("topic", "broker", "queue"),
+                *("expected", "archived", "missing", "twice", "expired"),
+            ],
+            rows=[each.row() for each in compared],
         )
     ]
     if has_bodies:
@@ -250,13 +308,18 @@ def _report(
                 title="Queues that no broker has", columns=["topic", "broker", "queue"], rows=away
             )
         )
-    facts["verdict"] = _verdict(bool(missing or twice or differing), bool(away))
-    return Report(facts=facts, tables=tables, is_good=not (missing or twice or differing or away))
+    is_different = bool(differing) or any(each.missing or each.twice for each in compared)
+    facts["verdict"] = _verdict(
+        is_different=is_different, is_expired=bool(expired), is_partial=bool(away)
+    )
+    return Report(facts=facts, tables=tables, is_good=not (is_different or expired or away))
 
 
-def _verdict(is_different: bool, is_partial: bool) -> str:
+def _verdict(*, is_different: bool, is_expired: bool, is_partial: bool) -> str:
     if is_different:
         return "archive and topics differ"
+    if is_expired:
+        return "the archive lacks messages that expired before they were archived"
     if is_partial:
         return "what could be compared agrees; a broker may be away"
     return "archive and topics agree"

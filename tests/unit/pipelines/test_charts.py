@@ -129,6 +129,22 @@ def test_the_labels_that_are_drawn_differ_and_are_in_the_picture(
     assert is_inside(chart)
 
 
+def test_labels_of_many_windows_are_at_round_times() -> None:
+    first = MIDNIGHT + timedelta(hours=8, minutes=53)
+
+    chart = line_chart(time_axis(starts(71, timedelta(minutes=1), first)), [Line("a", [1.0] * 71)])
+
+    labels = [text for _, _, anchor, text in texts(chart) if anchor == "middle"]
+    assert labels == ["09:00:00", *(f"09:{minute}:00" for minute in range(10, 60, 10)), "10:00:00"]
+
+
+def test_numbers_of_one_axis_have_one_unit() -> None:
+    chart = line_chart(Axis(["a", "b"]), [Line("a", [0, 20_000])], "B")
+
+    ends = [text for _, _, anchor, text in texts(chart) if anchor == "end"]
+    assert ends == ["0B", "5kB", "10kB", "15kB", "20kB"]
+
+
 def test_labels_are_in_utc_whatever_the_zone_of_the_times_is() -> None:
     summer = timezone(timedelta(hours=2))
 

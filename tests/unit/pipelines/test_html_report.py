@@ -2,9 +2,21 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
-from emberq.pipelines.charts import Axis, Line, line_chart
-from emberq.pipelines.html_report import Section, render, shown
+import pytest
+
+from emberq.errors import ConfigError, PipelineError
+from emberq.pipelines.charts import BARS_MAX, Axis, Line, line_chart
+from emberq.pipelines.html_report import (
+    NOTE,
+    Section,
+    bar_section,
+    check_writable,
+    render,
+    shown,
+    write_report,
+)
 from emberq.pipelines.job import ReportTable
 
 
@@ -34,3 +46,36 @@ def test_times_are_shown_in_utc_and_say_so() -> None:
 
     assert shown(moment) == "2026-10-25 00:30:00Z"
     assert shown(moment.replace(tzinfo=None)) == "2026-10-25 02:30:00"
+
+
+def test_a_sentence_among_the_facts_stands_below_them() -> None:
+    page = render("Messages", {"messages": 3, NOTE: "The table has <3 rows."}, [], [])
+
+    assert '<p class="note">The table has &lt;3 rows.</p>' in page
+    assert ">note<" not in page
+
+
+def test_of_very_many_bars_the_first_are_drawn_and_the_rest_is_told_of() -> None:
+    section = bar_section("Groups", [(f"group-{number}", 1.0) for number in range(BARS_MAX + 7)])
+
+    assert section.content.count("<rect") == BARS_MAX
+    assert "and 7 more" in section.content
+
+
+def test_a_check_makes_folders_and_leaves_files_as_they_were(tmp_path: Path) -> None:
+    new, old = tmp_path / "reports" / "new.html", tmp_path / "old.html"
+    old.write_text("yesterday")
+
+    check_writable(str(new))
+    check_writable(str(old))
+
+    assert new.parent.is_dir()
+    assert not new.exists()
+    assert old.read_text() == "yesterday"
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^report='.*' cannot be written: Is a directory$"):
+        check_writable(str(tmp_path))
+    with pytest.raises(PipelineError, match=r"^the report .* was not written: Is a directory$"):
+        write_report(str(tmp_path), "Messages", {}, [], [])

@@ -1,6 +1,8 @@
 """What a query says of itself."""
 
 import signal
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -51,3 +53,65 @@ def test_an_interrupt_ends_a_stream_and_leaves_the_handler_that_was_there() -> N
 
     assert (query.polls, query.is_stopped, said) == (3, True, ["stopping"])
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class News(dict[str, Any]):
+    """Of a trigger, as Spark tells it."""
+
+    @property
+    def numInputRows(self) -> int:
+        return int(self["rows"])
+
+
+def news(batch: int, at: str, rows: int) -> News:
+    return News(batchId=batch, timestamp=at, rows=rows, durationMs={})
+
+
+class TalkativeQuery:
+    """A stream that ends with the last of what it says at each look."""
+
+    def __init__(self, *looks: list[News]) -> None:
+        self._looks = list(looks)
+        self.recentProgress: list[News] = []
+
+    def start(self) -> "TalkativeQuery":
+        return self
+
+    def awaitTermination(self, seconds: float) -> bool:
+        self.recentProgress = self._looks.pop(0)
+        return not self._looks
+
+
+def test_batches_of_which_nothing_passed_a_filter_count_for_a_group_and_are_not_told() -> None:
+    filtered, full = news(0, "10:00:00", 0), news(1, "10:00:01", 7)
+    query = TalkativeQuery([filtered], [filtered], [filtered, full], [filtered, full])
+    taken: list[News] = []
+    said: list[str] = []
+    batches: list[int] = []
+    tracker = SimpleNamespace(take=taken.append)
+
+    run_query(
+        query,  # type: ignore[arg-type] # stands for a writer and its query
+        said.append,
+        on_batches=lambda: batches.append(len(said)),
+        tracker=tracker,  # type: ignore[arg-type] # all that is asked of it
+    )
+
+    assert taken == [filtered, full]
+    assert [text.partition(":")[0] for text in said] == ["batch 1"]
+    assert batches == [1]
+
+
+def test_a_batch_is_told_though_its_query_waited_under_its_number() -> None:
+    waiting, done = news(4, "10:00:00", 0), news(4, "10:00:09", 2)
+    taken: list[News] = []
+    said: list[str] = []
+
+    run_query(
+        TalkativeQuery([waiting], [waiting, done], [waiting, done]),  # type: ignore[arg-type]
+        said.append,
+        tracker=SimpleNamespace(take=taken.append),  # type: ignore[arg-type]
+    )
+
+    assert taken == [waiting, done]
+    assert len(said) == 1

@@ -1,5 +1,6 @@
 """What a trace that runs on refuses; no Spark."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,3 +30,8 @@ def test_what_a_trace_that_runs_on_cannot_do_is_told_before_spark_starts(
         job.run()
     with pytest.raises(ConfigError, match=message):
         job.plan()
+
+
+def test_a_report_that_cannot_be_written_is_told_before_spark_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"report=.* cannot be written: Is a directory"):
+        Trace(report=str(tmp_path)).run()

@@ -10,7 +10,7 @@ from emberq.client.core.trace_records import HALF, NORMAL, Sent
 from emberq.pipelines.trace_events import event_batches, event_rows
 
 
-def sent(ids: str, message_type: int = NORMAL) -> bytes:
+def sent(ids: str, message_type: int = NORMAL, body_size: int = 7) -> bytes:
     return (
         Sent(
             at_ms=1_700_000_000_000,
@@ -21,7 +21,7 @@ def sent(ids: str, message_type: int = NORMAL) -> bytes:
             tags=None,
             keys="k1 k2",
             broker_address="127.0.0.1:10911",
-            body_size=7,
+            body_size=body_size,
             cost_ms=3,
             message_type=message_type,
             offset_message_id="offset-id",
@@ -46,6 +46,12 @@ def test_rows_tell_what_kind_of_message_was_sent() -> None:
     (plain,) = event_rows(sent("id-1"), None)
 
     assert (half["messageType"], plain["messageType"]) == ("half", "normal")
+
+
+def test_a_message_of_a_batch_counts_as_an_even_share_of_its_body() -> None:
+    rows = event_rows(sent("id-1,id-2,id-3", body_size=3002), None)
+
+    assert [row["bodySize"] for row in rows] == [1000, 1000, 1000]
 
 
 def test_what_is_no_trace_makes_no_row() -> None:

@@ -109,7 +109,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self.is_closed:  # abandoned while it was being made
+        # Abandoned while it was being made, or accepted in the turn in which the server closed.
+        if self.is_closed or self._endpoint.is_stopping:
             self._transport.abort()
             return
         self.peer = _address_text(transport.get_extra_info("peername"))

@@ -61,3 +61,4 @@ class Endpoint:
         self.write_turn = write_turn or WriteTurn()
         self.partial_frames_bytes = 0
         self.loop_lag_ms = 0.0
+        self.is_stopping = False

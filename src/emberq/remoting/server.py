@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from emberq.errors import ListenFailed
 from emberq.remoting.connection import Connection
@@ -97,15 +97,30 @@ async def _looked_after(
     try:
         yield
     finally:
-        for server in servers:
-            server.close()
+        await _stop_accepting(servers)
         await _stop(endpoint)
         for watch in watches:
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
 
 
+async def _stop_accepting(servers: Sequence[asyncio.AbstractServer]) -> None:
+    """asyncio drops who was accepted in the turn in which a server closes, and leaks the socket:
+    look away from the listening sockets first, so that those become connections."""
+    loop = asyncio.get_running_loop()
+    for server in servers:
+        for listener in getattr(server, "sockets", ()):
+            with suppress(NotImplementedError):  # the loop of Windows has no readers
+                loop.remove_reader(listener.fileno())
+    try:
+        await asyncio.sleep(0)
+    finally:
+        for server in servers:
+            server.close()
+
+
 async def _stop(endpoint: Endpoint) -> None:
+    endpoint.is_stopping = True
     loop = asyncio.get_running_loop()
     deadline = loop.time() + endpoint.limits.stop_grace_s
     connections = set(endpoint.connections)

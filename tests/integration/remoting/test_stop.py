@@ -1,7 +1,8 @@
 """A graceful stop: what is here is answered, what comes is not taken, everything is closed."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import socket
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
@@ -150,6 +151,22 @@ async def test_silent_and_half_greeted_peers_do_not_hold_up_the_stop() -> None:
             for connection in endpoint.connections:
                 connection.send_oneway(Command(code=WORK))  # waits for a greeting
     assert endpoint.connections == set()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_peers_that_come_as_the_server_closes_are_hung_up_on(turns: int) -> None:
+    endpoint = endpoint_of()
+    async with AsyncExitStack() as peers:
+        async with serving(endpoint) as address:
+            for _ in range(4):
+                peers.enter_context(late := socket.create_connection(address))
+            await loop_turns(turns)  # accepted or not, connections made or not
+        await loop_turns(10)
+
+        assert endpoint.connections == set()
+        late.settimeout(5)
+        with suppress(ConnectionResetError):
+            assert late.recv(1) == b""
 
 
 async def test_after_the_stop_nobody_listens_and_the_port_is_free() -> None:

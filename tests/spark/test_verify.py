@@ -159,6 +159,27 @@ def test_a_body_that_differs_is_named(lake: Lake, topics: Topics) -> None:
     assert report.tables[-1].rows == [[topic, "broker-a", 0, 3]]
 
 
+def test_messages_of_a_topic_that_was_made_anew_are_not_there_twice(
+    lake: Lake, topics: Topics
+) -> None:
+    topic, lenient = topics.make(queues=1), {"failOnDataLoss": "false"}
+    topics.send(topic, bodies(10))
+    lake.archive(topic)
+    topics.delete(topic)
+    topics.make(queues=1)
+    topics.send(topic, bodies(7, first=50))
+    not_yet = lake.verify(topic, bodies=True)
+
+    lake.archive(topic, source=lenient)
+    level = lake.verify(topic, bodies=True)
+
+    assert (not_yet.facts["missing"], not_yet.facts["bodies that differ"]) == (7, 7)
+    facts = level.facts
+    assert (facts["expected"], facts["archived"], facts["twice"]) == (7, 17, 0)
+    assert facts["bodies that differ"] == 0
+    assert level.is_good
+
+
 def test_topics_named_by_numbers_are_read_back_as_text(
     lake: Lake, spark: "SparkSession", topics: Topics
 ) -> None:

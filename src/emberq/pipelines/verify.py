@@ -15,13 +15,14 @@ from emberq.pipelines.checkpoints import done_offsets
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.session import job_session
 from emberq.spark.offsets import Offsets, write_offsets
-from emberq.spark.options import EARLIEST, parse_source
+from emberq.spark.options import EARLIEST, ENDS, STARTS, parse_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _QUEUE = ("topic", "brokerName", "queueId")
 _EXAMPLES_MAX = 20
+_FILTERS = ("tags", "sqlFilter")
 
 
 class Verify(Job, kw_only=True):
@@ -30,7 +31,8 @@ class Verify(Job, kw_only=True):
     Messages that the topics no longer have are not missed, but counted as expired where they went
     before they were archived. Messages behind the archive's position are not expected yet, so it
     may be asked while the archive is being written. Of an archive with a filter give the same
-    filter: the topics' messages are read and counted then, those that expired without it.
+    filter: the topics' messages are read and counted then, those that expired without it. Messages
+    of a topic before it was deleted and made anew are told apart by when they were stored.
     """
 
     name: ClassVar[str] = "verify"
@@ -45,6 +47,7 @@ class Verify(Job, kw_only=True):
     )
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
+        self._check_start()
         with job_session(self.spark, spark) as session:
             # The position first: what is archived after it is more than is expected.
             done = done_offsets(self._checkpoint, session)
@@ -52,7 +55,9 @@ class Verify(Job, kw_only=True):
             spans = self._spans(session, done)
             say("counting the archive")
             archive = self._archive(session, spans)
-            counted = _counted(session, archive, spans) if archive is not None else {}
+            counted: dict[MessageQueue, Any] = {}
+            if archive is not None:
+                counted = _counted(session, archive, spans, self._begun_at_us(session, spans))
             expected = self._expected(session, spans, say)
             compared = [
                 _compared(span, counted.get(span.queue), _wanted(span, expected)) for span in spans
@@ -71,6 +76,7 @@ class Verify(Job, kw_only=True):
         )
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
+        self._check_start()
         with job_session(self.spark, spark) as session:
             self._archive(session, self._spans(session, done_offsets(self._checkpoint, session)))
             source = self.source_options(subscribe=self.topics)
@@ -84,6 +90,16 @@ class Verify(Job, kw_only=True):
     @property
     def _topic_names(self) -> set[str]:
         return {name.strip() for name in self.topics.split(",") if name.strip()}
+
+    def _check_start(self) -> None:
+        """Raises ConfigError for a start that is not where an archive began: between the two lies
+        what is to be compared."""
+        start = parse_source(self.source_options(subscribe=self.topics)).start
+        if start is not None and not start.is_repeatable:
+            raise ConfigError(
+                "verify has nothing to compare behind startingOffsets=latest or group, which move: "
+                "say where the archive began, as by startingTimestamp or offsets"
+            )
 
     def _spans(self, session: "SparkSession", done: Offsets | None) -> "list[_Span]":
         source = self.source_options(subscribe=self.topics)
@@ -134,18 +150,43 @@ class Verify(Job, kw_only=True):
         )
         return session.read.format("rocketmq").options(**source).load()
 
+    def _begun_at_us(
+        self, session: "SparkSession", spans: "list[_Span]"
+    ) -> dict[MessageQueue, int]:
+        """When the first message of each span was stored. What the archive has at its offsets from
+        before then is of a topic of the same name that was deleted."""
+        from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+
+        own = self.source_options(subscribe=self.topics)
+        options = {n: text for n, text in own.items() if n not in {*STARTS, *ENDS, *_FILTERS}}
+        first = {span.queue: span.first for span in spans}
+        end = {span.queue: min(span.first + 1, span.end) for span in spans}
+        rows = (
+            session.read.format("rocketmq")
+            .options(
+                **options,
+                columns=",".join((*_QUEUE, "storeTimestamp")),
+                startingOffsets=msgspec.json.encode(write_offsets(first)).decode(),
+                endingOffsets=msgspec.json.encode(write_offsets(end)).decode(),
+            )
+            .load()
+            .select(*_QUEUE, f.unix_micros("storeTimestamp").alias("storedAtUs"))
+            .collect()
+        )
+        return {_queue(row): row["storedAtUs"] for row in rows}
+
     def _different(
         self, session: "SparkSession", archive: "DataFrame", spans: "list[_Span]"
     ) -> "DataFrame":
         """Messages whose body in the archive is not the one in the topic, or is not there."""
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
 
-        keys = [*_QUEUE, "queueOffset"]
+        keys = [*_QUEUE, "queueOffset", "storeTimestamp"]
         kept = archive.select(
             *(f.col(name) for name in keys), f.crc32("body").alias("archivedCrc")
         ).dropDuplicates(keys)
         return (
-            self._messages(session, spans, "queueOffset", "body")
+            self._messages(session, spans, "queueOffset", "storeTimestamp", "body")
             .select(*keys, f.crc32("body").alias("crc"))
             .join(kept, keys, "left")
             .filter(~f.col("crc").eqNullSafe(f.col("archivedCrc")))
@@ -160,6 +201,7 @@ class _Span(Struct, frozen=True):
     end: int
     # Where the archive stands before the first message: those between expired too early.
     position: int
+    is_begun: bool = False  # whether the archive has read on from the queue's very beginning
 
     @property
     def count(self) -> int:
@@ -178,11 +220,14 @@ def _span(queue: MessageQueue, first: int, end: int, done: Offsets) -> _Span:
         is_whole = (queue.topic, queue.broker_name) in places
         return _Span(queue, first, first, 0 if is_whole else first)
     reached = min(max(position, 0), end)
-    return _Span(queue, first, max(reached, first), min(reached, first))
+    return _Span(queue, first, max(reached, first), min(reached, first), is_begun=reached > 0)
 
 
 def _counted(
-    session: "SparkSession", archive: "DataFrame", spans: list[_Span]
+    session: "SparkSession",
+    archive: "DataFrame",
+    spans: list[_Span],
+    begun_at_us: Mapping[MessageQueue, int],
 ) -> dict[MessageQueue, Any]:
     """Of each queue in the archive: rows, different ones, and how many of those inside of its span,
     before it, and before the archive's position if that is before it."""
@@ -190,24 +235,29 @@ def _counted(
 
     bounds = session.createDataFrame(
         [
-            (s.queue.topic, s.queue.broker_name, s.queue.queue_id, s.first, s.end, s.position)
+            (
+                *(s.queue.topic, s.queue.broker_name, s.queue.queue_id),
+                *(s.first, s.end, s.position, begun_at_us.get(s.queue, 0)),
+            )
             for s in spans
         ],
         "topic string, brokerName string, queueId int, spanFirst bigint, spanEnd bigint, "
-        "position bigint",
+        "position bigint, begunAtUs bigint",
     )
     offset, first, end = f.col("queueOffset"), f.col("spanFirst"), f.col("spanEnd")
     position = f.col("position")
+    is_inside = (offset >= first) & (offset < end)
+    is_of_topic = f.unix_micros("storeTimestamp") >= f.col("begunAtUs")
     rows = (
-        archive.select(*_QUEUE, "queueOffset")
+        archive.select(*_QUEUE, "queueOffset", "storeTimestamp")
         .join(f.broadcast(bounds), list(_QUEUE))
         .groupBy(*_QUEUE)
         .agg(
             f.count(f.lit(1)).alias("rows"),
-            f.countDistinct(offset).alias("distinct"),
+            f.countDistinct(f.struct(offset, "storeTimestamp")).alias("distinct"),
             f.countDistinct(f.when(offset < first, offset)).alias("before"),
             f.countDistinct(f.when(offset < position, offset)).alias("beforePosition"),
-            f.countDistinct(f.when((offset >= first) & (offset < end), offset)).alias("inside"),
+            f.countDistinct(f.when(is_inside & is_of_topic, offset)).alias("inside"),
             f.min(offset).alias("oldest"),
         )
         .collect()
@@ -222,7 +272,7 @@ def _queue(row: Any) -> MessageQueue:
 class _Compared(Struct, frozen=True):
     """What was found of a queue; no number is negative, so none makes up for another."""
 
-    queue: MessageQueue
+    span: _Span
     expected: int
     archived: int
     missing: int
@@ -230,7 +280,8 @@ class _Compared(Struct, frozen=True):
     expired: int  # before they were archived
 
     def row(self) -> list[Any]:
-        name = [self.queue.topic, self.queue.broker_name, self.queue.queue_id]
+        queue = self.span.queue
+        name = [queue.topic, queue.broker_name, queue.queue_id]
         return [*name, self.expected, self.archived, self.missing, self.twice, self.expired]
 
 
@@ -244,7 +295,7 @@ def _compared(span: _Span, row: Any | None, filtered: int | None) -> _Compared:
     wanted = span.count if filtered is None else filtered
     gone = span.first - span.position
     if row is None:
-        return _Compared(span.queue, wanted, 0, wanted, 0, gone)
+        return _Compared(span, wanted, 0, wanted, 0, gone)
     missing = max(wanted - row["inside"], 0)
     if filtered is None and row["beforePosition"]:
         # What retention deleted from the topic is in the archive still, without a gap.
@@ -252,7 +303,7 @@ def _compared(span: _Span, row: Any | None, filtered: int | None) -> _Compared:
     # The table may be ahead of the position: what is there did not expire too early.
     expired = gone - (row["before"] - row["beforePosition"])
     twice = row["rows"] - row["distinct"]
-    return _Compared(span.queue, wanted, row["rows"], missing, twice, expired)
+    return _Compared(span, wanted, row["rows"], missing, twice, expired)
 
 
 def _unseen(done: Offsets | None, spans: list[_Span], topics: set[str]) -> Iterator[MessageQueue]:
@@ -309,17 +360,31 @@ def _report(
             )
         )
     is_different = bool(differing) or any(each.missing or each.twice for each in compared)
-    facts["verdict"] = _verdict(
-        is_different=is_different, is_expired=bool(expired), is_partial=bool(away)
+    trouble = _trouble(
+        is_different=is_different,
+        is_expired=bool(expired),
+        is_blank=_is_blank(compared),
+        is_partial=bool(away),
     )
-    return Report(facts=facts, tables=tables, is_good=not (is_different or expired or away))
+    facts["verdict"] = trouble or "archive and topics agree"
+    return Report(facts=facts, tables=tables, is_good=trouble is None)
 
 
-def _verdict(*, is_different: bool, is_expired: bool, is_partial: bool) -> str:
+def _is_blank(compared: Collection[_Compared]) -> bool:
+    """Whether an archive has read messages, and there are none on either side to show for it."""
+    has_messages = any(each.archived or each.span.count for each in compared)
+    return not has_messages and any(each.span.is_begun for each in compared)
+
+
+def _trouble(
+    *, is_different: bool, is_expired: bool, is_blank: bool, is_partial: bool
+) -> str | None:
     if is_different:
         return "archive and topics differ"
     if is_expired:
         return "the archive lacks messages that expired before they were archived"
+    if is_blank:
+        return "nothing was compared: the archive has read on, and neither side has messages"
     if is_partial:
         return "what could be compared agrees; a broker may be away"
-    return "archive and topics agree"
+    return None

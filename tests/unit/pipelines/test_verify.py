@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.pipelines import verify
 from emberq.pipelines.backlog import Backlog, QueueBacklog
@@ -117,3 +118,49 @@ def test_what_lies_before_a_start_that_is_asked_for_has_not_expired(
     (span,) = job._spans(None, {A: 100})  # type: ignore[arg-type] # nothing is asked of a session
 
     assert (span.first, span.position) == (400, position)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": "group", "consumerGroup": "lake"},
+        {"startingOffsets": '{"orders": {"broker-a": {"0": -1}}}'},
+    ],
+)
+def test_a_start_that_moves_on_is_refused_because_nothing_is_left_to_compare(
+    start: dict[str, str],
+) -> None:
+    job = Verify(topics=A.topic, path="lake", source=start)
+
+    for step in (job.plan, job.run):
+        with pytest.raises(ConfigError, match="say where the archive began"):
+            step()
+
+
+@pytest.mark.parametrize(
+    ("done", "rows", "is_good"),
+    [
+        (900, range(0), False),  # all expired, and where is what was archived?
+        (900, range(900), True),
+        (0, range(0), True),
+    ],
+)
+def test_nothing_that_was_compared_does_not_agree(done: int, rows: range, is_good: bool) -> None:
+    span = _span(A, done, done, {A: done})
+    row = counted(rows, first=done, end=done, position=done) if rows else None
+
+    report = _report(
+        [_compared(span, row, None)], iter(()), 0, [], compared_to="", has_bodies=False
+    )
+
+    assert report.is_good is is_good
+    assert ("agree" in report.facts["verdict"]) is is_good
+
+
+def test_a_filter_that_nothing_passes_was_compared() -> None:
+    span = _span(A, 0, 900, {A: 900})
+
+    report = _report([_compared(span, None, 0)], iter(()), 0, [], compared_to="", has_bodies=False)
+
+    assert report.is_good

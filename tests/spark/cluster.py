@@ -11,8 +11,9 @@ from emberq import Message, MessageQueue, Producer
 from emberq.errors import TopicNotFound
 from emberq.protocol.headers.nameserver import DeleteTopicInNameServer
 from emberq.protocol.headers.topics import DeleteTopicInBroker
+from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.links import Link
-from emberq.spark.options import ConnectionOptions
+from emberq.spark.options import ConnectionOptions, parse_source
 from emberq.testing.local_broker import LocalBroker, run_broker
 from emberq.testing.local_nameserver import run_name_server
 
@@ -65,6 +66,12 @@ class Topics:
     def send(self, topic: str, bodies: Sequence[bytes], queue: int = 0, **fields: Any) -> None:
         messages = [Message(topic, body, **fields) for body in bodies]
         self.producer.send_batch(messages, queue=self.queue(topic, queue))
+
+    def is_read_by(self, topic: str, group: str) -> bool:
+        """Whether a group's offsets are at the ends of all queues."""
+        place = BrokerPlace(parse_source({**self.options, "subscribe": topic}))
+        heads = place.heads(place.queues(), group)
+        return all((head.committed or 0) == head.max_offset for head in heads.values())
 
     def delete(self, topic: str) -> None:
         """From the broker and the name server, until nobody knows it."""

@@ -13,6 +13,7 @@ import pytest
 from emberq import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage
 from emberq.client.core.trace_records import NORMAL, Sent
 from emberq.errors import ConfigError
+from emberq.model.system_topics import TRACE_TOPIC
 from emberq.pipelines.job import Report, read_job
 from emberq.pipelines.journey_report import steps_of
 from emberq.pipelines.journey_table import JourneyTable, latest_journeys
@@ -90,7 +91,14 @@ def test_a_trace_that_runs_on_puts_late_events_to_those_that_were_there(
     topic, group, address = topics.make(), topics.name("-late"), topics.cluster.name_server
     table, page = tmp_path / "journeys", tmp_path / "journeys.html"
     seen: list[str] = []
-    job = Trace(topics=topic, name_server=address, path=str(table), report=str(page), every="500ms")
+    job = Trace(
+        topics=topic,
+        name_server=address,
+        path=str(table),
+        report=str(page),
+        every="500ms",
+        consumer_group=(reader := topics.name("-trace")),
+    )
 
     def journeys() -> list[tuple[str | None, str | None, bool | None]]:
         if not any(table.glob("batch=*/_SUCCESS")):
@@ -118,11 +126,14 @@ def test_a_trace_that_runs_on_puts_late_events_to_those_that_were_there(
             handled = [(f"k{number}", group, True) for number in range(STREAM_COUNT)]
             until(lambda: running.done() or journeys() == handled)
             assert journeys() == handled
+            # The last batch counts for the group though none follows it.
+            until(lambda: running.done() or topics.is_read_by(TRACE_TOPIC, reader))
         finally:
             for query in spark.streams.active:
                 query.stop()
         report = running.result()
 
+    assert topics.is_read_by(TRACE_TOPIC, reader)
     assert (report.facts["messages"], report.facts["sent"]) == (STREAM_COUNT, STREAM_COUNT)
     assert report.facts["consumed by a group or more"] == STREAM_COUNT
     assert "From the send to the consumer" in page.read_text()

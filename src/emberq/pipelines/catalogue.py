@@ -5,6 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from emberq.errors import ConfigError
 from emberq.pipelines.job import Job, flatten, read_job, unknown
 
@@ -20,6 +22,8 @@ JOBS: Mapping[str, str] = {
     "lag": "emberq.pipelines.lag:Lag",
     "verify": "emberq.pipelines.verify:Verify",
 }
+
+_GROUP = "consumerGroup"
 
 
 def job_class(name: str) -> type[Job]:
@@ -44,24 +48,29 @@ def read_job_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Job
         raise ConfigError(f"{path} is no YAML: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("job"), str):
         raise ConfigError(f"{path}: expected `job: NAME` and its options")
+    kind = job_class(document["job"])
     options = flatten({name: value for name, value in document.items() if name != "job"})
     source = options.get("source")
     if isinstance(source, dict):
-        options |= _lifted(options, source)
-    return read_job(job_class(document["job"]), {**options, **(overrides or {})})
+        options |= _lifted(kind, options, source)
+    return read_job(kind, {**options, **(overrides or {})})
 
 
 # Options of the source, in small letters, that are options of jobs as well.
-_LIFTED = {"nameserver": "nameServer", "subscribe": "topics", "consumergroup": "consumerGroup"}
+_LIFTED = {"nameserver": "nameServer", "subscribe": "topics", _GROUP.lower(): _GROUP}
 
 
-def _lifted(options: Mapping[str, Any], source: Mapping[Any, Any]) -> dict[str, Any]:
-    """`source: {subscribe: orders}` means `topics: orders`, as people know it from Spark."""
+def _lifted(
+    kind: type[Job], options: Mapping[str, Any], source: Mapping[Any, Any]
+) -> dict[str, Any]:
+    """`source: {subscribe: orders}` means `topics: orders`, as people know it from Spark. A group
+    stays with the source of a job that commits no offsets, so that jobs may share a section."""
+    has_group = any(field.encode_name == _GROUP for field in msgspec.structs.fields(kind))
     lifted: dict[str, Any] = {}
     kept: dict[Any, Any] = {}
     for name, value in source.items():
         own = _LIFTED.get(str(name).lower())
-        if own is None:
+        if own is None or (own == _GROUP and not has_group):
             kept[name] = value
         else:
             lifted[own] = value

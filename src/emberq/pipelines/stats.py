@@ -16,7 +16,7 @@ from emberq.pipelines.html_report import (
     check_writable,
     write_report,
 )
-from emberq.pipelines.job import Job, Report, ReportTable, Say
+from emberq.pipelines.job import LISTENER, Job, Report, ReportTable, Say
 from emberq.pipelines.message_windows import (
     NONE,
     PARTS,
@@ -87,6 +87,13 @@ class Stats(Job, kw_only=True):
     ] = ""
     late: Annotated[str, Meta(description="how late messages may come while it runs on")] = "1m"
     checkpoint: Annotated[str, Meta(description="where Spark keeps the position")] = ""
+    consumer_group: Annotated[
+        str,
+        Meta(
+            description="with every: a group whose offsets show the progress; without, one from "
+            "which startingOffsets=group of the source begins, and whose offsets stay"
+        ),
+    ] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check()
@@ -166,6 +173,8 @@ class Stats(Job, kw_only=True):
             startingOffsets="earliest" if self.every and not self.since else "",
             startingTimestamp=self.since,
             endingTimestamp=self.until,
+            consumerGroup=self.consumer_group,
+            commitOffsets=LISTENER,
         )
 
     def _options(self) -> dict[str, str]:
@@ -213,7 +222,7 @@ class Stats(Job, kw_only=True):
                 self._told(session, windows, clock)
 
         forget_drafts(checkpoint, session)
-        run_query(writer, say, on_batches=renew)
+        run_query(writer, say, on_batches=renew, tracker=self.tracker(self.consumer_group))
         return self._told(session, windows, clock)
 
     def _told(self, session: "SparkSession", windows: "DataFrame", clock: Clock) -> Report:

@@ -12,7 +12,7 @@ from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.checkpoints import forget_drafts, writer_of
 from emberq.pipelines.connected import carried, is_connected
 from emberq.pipelines.html_report import check_writable, write_report
-from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.job import LISTENER, Job, Report, Say
 from emberq.pipelines.journey_page import journey_sections
 from emberq.pipelines.journey_report import (
     groups_of,
@@ -88,6 +88,13 @@ class Trace(Job, kw_only=True):
         ""
     )
     trace_topic: Annotated[str, Meta(description="where clients write their trace")] = TRACE_TOPIC
+    consumer_group: Annotated[
+        str,
+        Meta(
+            description="with every: a group whose offsets show the progress; without, one from "
+            "which startingOffsets=group of the source begins, and whose offsets stay"
+        ),
+    ] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check()
@@ -157,7 +164,8 @@ class Trace(Job, kw_only=True):
         events = messages.mapInArrow(read, SCHEMA)
         writer = events.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint)
         forget_drafts(checkpoint, session)
-        run_query(writer.trigger(**trigger_options(self.every)), say, on_batches=renew)
+        writer = writer.trigger(**trigger_options(self.every))
+        run_query(writer, say, on_batches=renew, tracker=self.tracker(self.consumer_group))
         if table.is_empty(session):
             return Report(facts={"messages": 0, "seconds": round(clock.seconds, 1)})
         return self._told(table.latest(session), clock)
@@ -188,6 +196,8 @@ class Trace(Job, kw_only=True):
             startingOffsets="earliest" if self.every and not self.since else "",
             startingTimestamp=self.since,
             endingTimestamp=self.until,
+            consumerGroup=self.consumer_group,
+            commitOffsets=LISTENER,
         )
 
     def _options(self) -> dict[str, str]:

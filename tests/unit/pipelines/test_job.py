@@ -177,6 +177,9 @@ def test_every_job_has_a_title_and_the_name_it_is_found_by() -> None:
     assert {name: job_class(name).name for name in JOBS} == {name: name for name in JOBS}
 
 
+OWN = {"archive": {"path": "lake"}, "verify": {"path": "lake"}}
+
+
 def test_options_of_the_source_are_found_in_any_case(tmp_path: Path) -> None:
     source = "{NAMESERVER: 'h:1', Subscribe: orders, consumergroup: lake, StartingOffsets: latest}"
     job = read(tmp_path, f"job: archive\npath: lake\nsource: {source}\n")
@@ -184,6 +187,18 @@ def test_options_of_the_source_are_found_in_any_case(tmp_path: Path) -> None:
     assert isinstance(job, Archive)
     assert (job.name_server, job.topics, job.consumer_group) == ("h:1", "orders", "lake")
     assert job.source_options()["startingOffsets"] == "latest"
+
+
+@pytest.mark.parametrize("name", ["archive", "stats", "trace", "verify", "lag"])
+def test_jobs_can_share_the_section_of_their_source(tmp_path: Path, name: str) -> None:
+    source = "{nameServer: 'h:1', subscribe: orders, consumerGroup: lake}"
+    job: Any = read(tmp_path, f"source: {source}\njob: {name}\noptions: {OWN.get(name, {})}\n")
+
+    assert job.topics == "orders"
+    group = getattr(job, "consumer_group", None)
+    assert (group, job.source) == (
+        (None, {"consumerGroup": "lake"}) if name == "verify" else ("lake", {})
+    )
 
 
 @pytest.mark.parametrize("spelt", ["nameServer", "nameserver", "NAMESERVER"])

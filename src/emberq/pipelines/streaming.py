@@ -27,7 +27,7 @@ def trigger_options(every: str) -> dict[str, Any]:
     seconds = OptionTexts({"every": every}, ["every"]).seconds("every", 0)
     if seconds <= 0:
         raise ConfigError(f"every={every!r}: expected a duration such as 30s")
-    return {"processingTime": f"{int(seconds * 1000)} milliseconds"}
+    return {"processingTime": f"{round(seconds * 1000)} milliseconds"}
 
 
 def seconds_of(name: str, text: str) -> float:
@@ -40,7 +40,8 @@ def seconds_of(name: str, text: str) -> float:
 
 def spark_duration(name: str, text: str) -> str:
     """An option such as `1m` in Spark's words. Raises ConfigError."""
-    return f"{int(seconds_of(name, text) * 1000)} milliseconds"
+    # Rounded: 4.007 s times 1000 is a little less than 4007.
+    return f"{round(seconds_of(name, text) * 1000)} milliseconds"
 
 
 def run_query(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emberq.pipelines.streaming import rest_text, run_query
+from emberq.pipelines.streaming import rest_text, run_query, spark_duration, trigger_options
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,14 @@ from emberq.pipelines.streaming import rest_text, run_query
 )
 def test_what_is_left_takes_as_long_as_what_was_done(done: int, total: int, seen: str) -> None:
     assert rest_text(done, total, 2.0) == seen
+
+
+@pytest.mark.parametrize("number", [1, 9, 57, 1001, 4007, 8190, 9_999_999])
+def test_durations_are_passed_on_to_the_millisecond(number: int) -> None:
+    text = f"{number}ms"
+
+    assert spark_duration("window", text) == f"{number} milliseconds"
+    assert trigger_options(text) == {"processingTime": f"{number} milliseconds"}
 
 
 class EndlessQuery:

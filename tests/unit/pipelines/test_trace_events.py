@@ -58,6 +58,19 @@ def test_what_is_no_trace_makes_no_row() -> None:
     assert list(event_rows(b"\xff\x01 nonsense \x02Pub\x01x\x02", None)) == []
 
 
+def test_a_number_that_no_column_holds_costs_its_own_event_only() -> None:
+    good, bad = sent("id-1"), sent("id-2", body_size=10**20)
+    late = sent("id-3").replace(b"1700000000000", b"9" * 17)
+    batch = pa.RecordBatch.from_pylist(
+        [{"body": bad + late + good, "bornHost": None}],
+        schema=pa.schema([("body", pa.binary()), ("bornHost", pa.string())]),
+    )
+
+    (made,) = event_batches(iter([batch]))
+
+    assert made.column("messageId").to_pylist() == ["id-1"]
+
+
 def test_rows_are_typed_even_where_a_batch_has_none() -> None:
     batch = pa.RecordBatch.from_pylist(
         [{"body": b"nothing", "bornHost": None}],

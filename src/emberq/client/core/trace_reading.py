@@ -13,6 +13,10 @@ from emberq.client.core.trace_records import FIELD_END, RECORD_END
 
 MESSAGE_TYPES = ("normal", "half", "commit", "delayed", "ordered")
 CONSUME_RESULTS = ("success", "time out", "exception", "returned null", "failed")
+# Sizes, counts and durations are ints of Java's. Times end at 9999-01-01, so that whoever adds a
+# duration to one still has a date.
+NUMBER_MAX = 2**31 - 1
+TIME_MAX_MS = 253_370_764_800_000
 
 
 class _Told(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -115,12 +119,15 @@ class _Fields:
     def ids(self, place: int) -> list[str]:
         return [each for each in self._fields[place].split(",") if each]
 
-    def number(self, place: int) -> int:
-        return int(self._fields[place])
-
     def number_or_none(self, place: int) -> int | None:
         text = self.text(place)
-        return None if text is None else int(text)
+        return None if text is None else _within(-NUMBER_MAX - 1, int(text), NUMBER_MAX)
+
+    def time_ms(self, place: int) -> int:
+        return _within(0, int(self._fields[place]), TIME_MAX_MS)
+
+    def time_ms_or_none(self, place: int) -> int | None:
+        return None if self.text(place) is None else self.time_ms(place)
 
     def is_true(self, place: int) -> bool:
         return (self.text(place) or "").lower() == "true"
@@ -130,6 +137,13 @@ class _Fields:
         if number is None:
             return None
         return names[number] if 0 <= number < len(names) else str(number)
+
+
+def _within(low: int, number: int, high: int) -> int:
+    """Raises ValueError: no client means it, and no column of 64 bits need hold it."""
+    if not low <= number <= high:
+        raise ValueError(f"{number} is not between {low} and {high}")
+    return number
 
 
 class _ToldFields(TypedDict):
@@ -144,7 +158,7 @@ class _ToldFields(TypedDict):
 
 def _told(fields: _Fields) -> _ToldFields:
     return {
-        "at_ms": fields.number(1),
+        "at_ms": fields.time_ms(1),
         "region": fields.text(2),
         "group": fields.text(3),
         "topic": fields.text(4),
@@ -171,7 +185,7 @@ def _published(fields: _Fields) -> Published:
 
 def _consume_began(fields: _Fields) -> ConsumeBegan:
     return ConsumeBegan(
-        at_ms=fields.number(1),
+        at_ms=fields.time_ms(1),
         region=fields.text(2),
         group=fields.text(3),
         request_id=fields.text(4) or "",
@@ -185,7 +199,7 @@ def _consume_began(fields: _Fields) -> ConsumeBegan:
 def _consume_ended(fields: _Fields) -> ConsumeEnded:
     has_group = fields.count >= 9
     return ConsumeEnded(
-        at_ms=fields.number_or_none(7) if has_group else None,
+        at_ms=fields.time_ms_or_none(7) if has_group else None,
         group=fields.text(8) if has_group else None,
         request_id=fields.text(1) or "",
         message_ids=fields.ids(2),

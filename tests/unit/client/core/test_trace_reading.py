@@ -3,6 +3,7 @@
 import pytest
 
 from emberq.client.core.trace_reading import (
+    TIME_MAX_MS,
     ConsumeBegan,
     ConsumeEnded,
     Published,
@@ -119,3 +120,17 @@ def test_what_cannot_be_read_is_left_out() -> None:
     [pub] = read_trace(text)
 
     assert isinstance(pub, Published)
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [(1, 10**20), (1, -1), (1, TIME_MAX_MS + 1), (9, 10**20), (9, 2**31), (10, -(2**31) - 1)],
+)
+def test_a_record_with_a_number_that_no_client_means_is_left_out(place: int, number: int) -> None:
+    fields = list(PUB)
+    fields[place] = number
+
+    (kept,) = read_trace(record(*fields) + record(*PUB))
+
+    assert isinstance(kept, Published)
+    assert kept.at_ms == PUB[1]

@@ -1,6 +1,7 @@
 """Jobs, end to end: topics in a real broker, Spark, files."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +176,25 @@ def test_lag_is_that_of_the_group(spark: "SparkSession", topics: Topics, tmp_pat
     )
 
     assert report.facts["lag"] == 4
+
+
+def test_a_job_leaves_the_session_that_runs_here_as_it_was(
+    spark: "SparkSession", topics: Topics
+) -> None:
+    topic = topics.make(queues=1)
+    job = Stats(topics=topic, name_server=topics.cluster.name_server)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+
+    try:
+        job.plan()
+        with ThreadPoolExecutor(1) as another_thread:
+            another_thread.submit(job.plan).result()
+
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+    assert spark.range(3).count() == 3
 
 
 def test_a_failing_query_says_why_in_one_line(

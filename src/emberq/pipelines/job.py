@@ -62,7 +62,7 @@ class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
 
     @abc.abstractmethod
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> "Report":
-        """Do it, and say how far it is; starts Spark unless one is given."""
+        """Do it, and say how far it is; starts Spark unless it runs here or a session is given."""
 
     @abc.abstractmethod
     def plan(self, spark: "SparkSession | None" = None) -> "Report":

@@ -1,4 +1,4 @@
-"""A Spark session for jobs: the one that is given, or one that ends with the job."""
+"""A Spark session for jobs: one that is there already, or one that ends with the job."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,12 @@ from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.quiet_logs import quiet_conf
 from emberq.spark import register
 from emberq.spark.java import require_java
-from emberq.spark.local_session import new_session, use_own_interpreters
+from emberq.spark.local_session import (
+    NOT_INSTALLED,
+    new_session,
+    running_session,
+    use_own_interpreters,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,19 +43,28 @@ CONF: Mapping[str, str] = {
 def job_session(
     settings: SparkSettings, given: "SparkSession | None" = None
 ) -> "Iterator[SparkSession]":
-    """The given session, which stays open, or a new one that is stopped at the end.
+    """The given session, or the one that runs, which stay open and as they are; or a new one that
+    is stopped at the end.
 
     Raises:
         PipelineError: Spark is not installed, or what was done in the session failed.
     """
-    session = given if given is not None else start_session(settings)
+    there = given if given is not None else _running()
+    session = there if there is not None else start_session(settings)
     try:
         register(session)
         with readable_failures():
             yield session
     finally:
-        if given is None:
+        if there is None:
             session.stop()
+
+
+def _running() -> "SparkSession | None":
+    try:
+        return running_session()
+    except ImportError as error:
+        raise PipelineError(str(error)) from error
 
 
 def start_session(settings: SparkSettings) -> "SparkSession":
@@ -67,4 +81,4 @@ def start_session(settings: SparkSettings) -> "SparkSession":
             require_java()
             return new_session(settings.master, {**CONF, **quiet_conf(), **settings.conf})
     except ImportError as error:
-        raise PipelineError("Spark is not installed: pip install 'emberq[spark]'") from error
+        raise PipelineError(NOT_INSTALLED) from error

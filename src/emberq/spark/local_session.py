@@ -23,6 +23,8 @@ _WITHOUT_ARROW_CHECKS = (
 # Spark puts these before `extraJavaOptions`, which users have in files of their own, and which win.
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 
+NOT_INSTALLED = "Spark is not installed: pip install 'emberq[spark]'"
+
 CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",  # times as they are stored
     "spark.ui.showConsoleProgress": "false",  # it overwrites what others print
@@ -45,11 +47,18 @@ def local_session(
 
 
 def running_session() -> "SparkSession | None":
+    """The one of this thread, or else the one that another thread started."""
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+        from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - an extra
+        from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError("Spark is not installed: pip install 'emberq[spark]'") from error
-    return SparkSession.getActiveSession()
+        raise ImportError(NOT_INSTALLED) from error
+    try:
+        session = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    context = getattr(session, "_sc", None)  # sessions of Connect have none
+    return None if context is not None and context._jsc is None else session
 
 
 def new_session(master: str, conf: Mapping[str, str]) -> "SparkSession":

@@ -142,6 +142,26 @@ def test_statistics_that_run_on_are_refused_an_end_by_their_plan(
         job.plan(spark)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"to_topic": "no such topic!"}, "no such topic!"),
+        ({"sink": {"delivery": "once"}}, "delivery='once'"),
+        ({"sink": {"delivery": "idempotent", "sinkId": "a"}, "every": "1s"}, "sinkId is for batch"),
+    ],
+)
+def test_statistics_for_a_topic_are_refused_before_anything_is_written(
+    spark: "SparkSession", tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    windows = tmp_path / "windows"
+    place = {"checkpoint" if "every" in options else "path": str(windows)}
+    given = {"to_topic": "windows", "name_server": "127.0.0.1:1", **place, **options}
+
+    refused(Stats(topics="orders", **given), spark, ConfigError, message)
+
+    assert not windows.exists()
+
+
 def test_jobs_of_an_archive_are_refused_by_their_plans(
     spark: "SparkSession", topics: Topics, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ OTHERS = "(others)"
 NONE = "(none)"
 # Rows that come to the driver to be shown: the newest.
 RECENT_ROWS_MAX = 5_000
+# Columns of windows that are sent.
+MESSAGE = "body string, keys string, id string"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,10 +72,17 @@ def with_frequent(messages: "DataFrame", part: str) -> "DataFrame":
 
 
 def as_messages(windows: "DataFrame") -> "DataFrame":
-    """Windows as JSON bodies, keyed by topic."""
+    """Windows as JSON bodies, keyed by topic, each with an id that is the same whoever counts it:
+    rows come out of a shuffle, so their place says nothing."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
-    return windows.select(f.to_json(f.struct("*")).alias("body"), f.col("topic").alias("keys"))
+    parts = [f.concat_ws("=", f.lit(name), name) for name in PARTS if name in windows.columns]
+    span = [f.unix_millis(name) for name in ("windowStart", "windowEnd")]
+    return windows.select(
+        f.to_json(f.struct("*")).alias("body"),
+        f.col("topic").alias("keys"),
+        f.concat_ws(":", "topic", *span, *parts).alias("id"),
+    )
 
 
 def newest(windows: "DataFrame", rows_max: int = RECENT_ROWS_MAX) -> "list[Row]":

@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from emberq.errors import ConfigError
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.chart_windows import drawing_note, drawn_length, drawn_starts
+from emberq.pipelines.checked_options import check_sink, check_stream_sink
 from emberq.pipelines.checkpoints import forget_drafts
 from emberq.pipelines.html_report import (
     NOTE,
@@ -18,6 +20,7 @@ from emberq.pipelines.html_report import (
 )
 from emberq.pipelines.job import LISTENER, Job, Report, ReportTable, Say
 from emberq.pipelines.message_windows import (
+    MESSAGE,
     NONE,
     PARTS,
     PARTS_MAX,
@@ -57,6 +60,9 @@ class Stats(Job, kw_only=True):
 
     Latency is the time from a message's birth at its producer to its storage at the broker, by
     the clocks of both machines.
+
+    With `sink: {delivery: idempotent}` each window comes to a topic once, whatever is repeated:
+    its id is topic, begin and end, and the tag or key.
     """
 
     name: ClassVar[str] = "stats"
@@ -82,6 +88,10 @@ class Stats(Job, kw_only=True):
     ] = ""
     path: Annotated[str, Meta(description="write the windows as Parquet to this folder")] = ""
     to_topic: Annotated[str, Meta(description="send the windows as JSON to this topic")] = ""
+    sink: Annotated[
+        dict[str, str],
+        Meta(description="further options of the Spark sink, KEY=VALUE: delivery=idempotent"),
+    ] = msgspec.field(default_factory=dict)
     every: Annotated[
         str, Meta(description="run on, writing windows that are complete to path or toTopic")
     ] = ""
@@ -100,6 +110,7 @@ class Stats(Job, kw_only=True):
         if self.report:
             check_writable(self.report)
         with job_session(self.spark, spark) as session:
+            self._check_sink(session)
             if self.every:
                 return self._follow(session, say)
             if self.path:
@@ -111,6 +122,7 @@ class Stats(Job, kw_only=True):
         self._check()
         checkpoint = self._checkpoint_path() if self.every else None
         with job_session(self.spark, spark) as session:
+            self._check_sink(session)
             if self.path and not self.every:
                 check_new(session, self.path)
             backlog = backlog_of(session, self._reach(), checkpoint, is_sized=True)
@@ -148,6 +160,8 @@ class Stats(Job, kw_only=True):
     def _check(self) -> None:
         """Raises ConfigError for what cannot be done, before anything is."""
         self._window_text()
+        if self.sink and not self.to_topic:
+            raise ConfigError("sink is for windows that are sent: name toTopic")
         if self.by and self.by not in PARTS:
             raise ConfigError(f"by={self.by!r}: expected {' or '.join(PARTS)}")
         if not self.every:
@@ -162,6 +176,15 @@ class Stats(Job, kw_only=True):
             raise ConfigError("stats that run on make their report of the windows in path")
         if not self._checkpoint_path():
             raise ConfigError("stats that run on to a topic need checkpoint")
+
+    def _check_sink(self, session: "SparkSession") -> None:
+        """Raises ConfigError for a topic that windows cannot be sent to, before any is written."""
+        if self.to_topic:
+            check = check_stream_sink if self.every else check_sink
+            check(session.createDataFrame([], MESSAGE), self._sink_options())
+
+    def _sink_options(self) -> dict[str, str]:
+        return self.sink_options(self.to_topic) | self.sink
 
     def _checkpoint_path(self) -> str:
         return self.checkpoint or (f"{self.path.rstrip('/')}/_checkpoint" if self.path else "")
@@ -182,16 +205,17 @@ class Stats(Job, kw_only=True):
         return {"columns": f"{COLUMNS}{keys}", **self._reach()}
 
     def _write(self, windows: "DataFrame") -> None:
-        if self.path:
-            windows.write.mode("append").parquet(self.path)
+        # The topic first: a folder that has been written to would keep the next run out.
         if self.to_topic:
             (
                 as_messages(windows)
                 .write.format("rocketmq")
-                .options(**self.sink_options(self.to_topic))
+                .options(**self._sink_options())
                 .mode("append")
                 .save()
             )
+        if self.path:
+            windows.write.mode("append").parquet(self.path)
 
     def _follow(self, session: "SparkSession", say: Say) -> Report:
         """Run on; a report shows the newest windows there are, and is made anew after each batch,
@@ -213,7 +237,7 @@ class Stats(Job, kw_only=True):
             **trigger_options(self.every)
         )
         if self.to_topic:
-            writer = writer.format("rocketmq").options(**self.sink_options(self.to_topic))
+            writer = writer.format("rocketmq").options(**self._sink_options())
         else:
             writer = writer.format("parquet").option("path", self.path)
 

@@ -24,6 +24,7 @@ from emberq.pipelines.stats import Stats
         ({"to_topic": "t"}, "need checkpoint"),
         ({"path": "w", "late": "soon"}, "late='soon'"),
         ({"path": "w", "window": "long"}, "window='long'"),
+        ({"path": "w", "sink": {"delivery": "idempotent"}}, "name toTopic"),
     ],
 )
 def test_what_a_run_that_goes_on_cannot_do_is_told_before_spark_starts(

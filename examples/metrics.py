@@ -26,6 +26,9 @@ class PrometheusText:
         self._values[f"emberq_{name}_sum{_braces(labels)}"] += seconds
         self._values[f"emberq_{name}_count{_braces(labels)}"] += 1
 
+    def gauge(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        self._values[f"emberq_{name}{_braces(labels)}"] = value
+
     def text(self) -> str:
         """What /metrics answers."""
         return "".join(f"{name} {value:g}\n" for name, value in sorted(self._values.items()))
@@ -51,6 +54,11 @@ class OpenTelemetryMetrics:
         if name not in self._instruments:
             self._instruments[name] = self._meter.create_histogram(f"emberq.{name}", unit="s")
         self._instruments[name].record(seconds, labels)
+
+    def gauge(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        if name not in self._instruments:
+            self._instruments[name] = self._meter.create_gauge(f"emberq.{name}")
+        self._instruments[name].set(value, labels)
 
 
 def main(name_server: str) -> None:

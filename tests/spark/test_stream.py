@@ -1,5 +1,6 @@
 """Topics as streams: nothing lost, nothing twice, limits kept, groups told."""
 
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 from emberq.spark import track
 from tests.spark.cluster import DEADLINE_S, Topics, until
 from tests.spark.streams import Sink, Streams, numbered
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
@@ -153,7 +156,8 @@ def test_a_tracked_group_knows_the_last_batch(
 ) -> None:
     topic, group = topics.make(queues=1), topics.name("-g")
     topics.send(topic, numbered(0, 7))
-    tracker = track(spark, group, **topics.options)
+    metrics = runpy.run_path(str(EXAMPLES / "metrics.py"))["PrometheusText"]()
+    tracker = track(spark, group, metrics=metrics, **topics.options)
     try:
         streams.run(
             topic, Sink(), consumerGroup=group, startingOffsets="earliest", commitOffsets="listener"
@@ -162,6 +166,9 @@ def test_a_tracked_group_knows_the_last_batch(
         until(lambda: group_offsets(topics, spark, topic, group)[0][0] == 7)
         assert (tracker.lag, tracker.lag_by_queue) == (0, {topics.queue(topic): 0})
         assert tracker.batch_s > 0
+        text = metrics.text()
+        assert f'emberq_query_rows_total{{group="{group}",query=""}} 7' in text
+        assert f'topic="{topic}",broker="broker-a",queue="0"}} 0' in text
     finally:
         spark.streams.removeListener(tracker)
 

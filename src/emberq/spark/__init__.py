@@ -12,6 +12,7 @@ from emberq.spark.local_session import local_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from emberq.spark.query_metrics import QueryMetrics
     from emberq.spark.tracking import OffsetTracker
 
 __all__ = ["local_session", "offset_tracker", "register", "track", "worker_python"]
@@ -26,7 +27,12 @@ def register(spark: "SparkSession") -> None:
 
 
 def track(
-    spark: "SparkSession", group: str, *, query: str | None = None, **options: str
+    spark: "SparkSession",
+    group: str,
+    *,
+    query: str | None = None,
+    metrics: "QueryMetrics | None" = None,
+    **options: str,
 ) -> "OffsetTracker":
     """Commit a group's offsets whenever a micro-batch of the session is done.
 
@@ -35,14 +41,21 @@ def track(
 
     Args:
         query: the name of the query; without it all queries of the session count.
+        metrics: is told batches, rows, seconds and lag; `docs/guides/tracing-and-metrics.md`.
         options: those of the connection, such as `nameServer`.
     """
-    tracker = offset_tracker(group, query=query, **options)
+    tracker = offset_tracker(group, query=query, metrics=metrics, **options)
     spark.streams.addListener(tracker)
     return tracker
 
 
-def offset_tracker(group: str, *, query: str | None = None, **options: str) -> "OffsetTracker":
+def offset_tracker(
+    group: str,
+    *,
+    query: str | None = None,
+    metrics: "QueryMetrics | None" = None,
+    **options: str,
+) -> "OffsetTracker":
     """Who commits a group's offsets from the progress of queries, not yet listening to any."""
     from emberq.spark.option_table import CONNECTION  # noqa: PLC0415
     from emberq.spark.option_values import OptionTexts  # noqa: PLC0415
@@ -50,4 +63,5 @@ def offset_tracker(group: str, *, query: str | None = None, **options: str) -> "
     from emberq.spark.tracking import OffsetTracker  # noqa: PLC0415
 
     texts = OptionTexts(options, [option.name for option in CONNECTION])
-    return OffsetTracker(SourceOptions(connection=parse_connection(texts), group=group), query)
+    connection = parse_connection(texts)
+    return OffsetTracker(SourceOptions(connection=connection, group=group), query, metrics)

@@ -19,6 +19,7 @@ from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.offsets import VERSION_KEY, Offsets, read_offsets
 from emberq.spark.options import SourceOptions
 from emberq.spark.positions import listed
+from emberq.spark.query_metrics import QueryMeasures, QueryMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 # Of the queues that are behind, the line of a batch names so many, the furthest behind first.
 NAMED_MAX = 10
+_RUN = "addBatch"  # the part of a trigger's time that there is if it ran a batch
 
 
 class OffsetTracker(StreamingQueryListener):
@@ -35,11 +37,14 @@ class OffsetTracker(StreamingQueryListener):
     What a batch's bytes were Spark does not say.
     """
 
-    def __init__(self, options: SourceOptions, query: str | None) -> None:
+    def __init__(
+        self, options: SourceOptions, query: str | None, metrics: QueryMetrics | None = None
+    ) -> None:
         assert options.group is not None
         self._place = BrokerPlace(options)
         self._group = options.group
         self._query = query
+        self._measures = None if metrics is None else QueryMeasures(metrics)
         # Of the last batch. Messages behind, over all queues and of each that the query reads.
         self.lag: int | None = None
         self.lag_by_queue: dict[MessageQueue, int] = {}
@@ -76,12 +81,21 @@ class OffsetTracker(StreamingQueryListener):
         self.lag = sum(self.lag_by_queue.values())
         self.rows, self.batch_s = progress.numInputRows, progress.batchDuration / 1000
         self._tell(progress)
+        self._measure(progress)
         # Queues that are gone, or away, keep their last end in a query's offsets.
         there = {queue: offset for queue, offset in end.items() if not latest or queue in latest}
         try:
             self._place.commit(self._group, there)
         except EmberqError as error:  # the query itself does not depend on it
             log.warning("offsets_not_committed group=%s reason=%s", self._group, error)
+
+    def _measure(self, progress: "StreamingQueryProgress") -> None:
+        if self._measures is None:
+            return
+        query = progress.name or ""
+        if _RUN in progress.durationMs:  # a query that waits says so as well
+            self._measures.batch_done(self._group, query, self.rows, self.batch_s)
+        self._measures.behind(self._group, query, self.lag_by_queue)
 
     def _tell(self, progress: "StreamingQueryProgress") -> None:
         log.info(

@@ -250,7 +250,7 @@ def test_a_group_has_who_commits_its_offsets_however_it_is_given(
 ) -> None:
     found: list[str] = []
 
-    def note(self: OffsetTracker, options: Any, query: str | None) -> None:
+    def note(self: OffsetTracker, options: Any, *_: object) -> None:
         found.append(options.group)
 
     monkeypatch.setattr(OffsetTracker, "__init__", note)

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +12,7 @@ from emberq.errors import CallTimeout
 from emberq.model.queue import MessageQueue
 from emberq.spark.offsets import Offsets, write_offsets
 from emberq.spark.options import ConnectionOptions, SourceOptions
+from emberq.spark.query_metrics import QueryMetrics
 from emberq.spark.tracking import NAMED_MAX, OffsetTracker
 from tests.unit.spark.fake_brokers import FakeBrokers, linked
 
@@ -26,17 +27,25 @@ def brokers() -> Iterator[FakeBrokers]:
         yield made
 
 
-def tracker(query: str | None = None) -> OffsetTracker:
-    return OffsetTracker(SourceOptions(connection=ConnectionOptions(), group="g"), query)
+def tracker(query: str | None = None, metrics: QueryMetrics | None = None) -> OffsetTracker:
+    return OffsetTracker(SourceOptions(connection=ConnectionOptions(), group="g"), query, metrics)
 
 
-def progress(end: Offsets, latest: Offsets | None = None, *, name: str = "lake") -> Any:
-    """Of a batch that took two seconds."""
+def progress(
+    end: Offsets, latest: Offsets | None = None, *, name: str = "lake", is_waiting: bool = False
+) -> Any:
+    """Of a batch that took two seconds, or of a query that waits for one."""
+    parts = {"triggerExecution": 2_000} | ({} if is_waiting else {"addBatch": 1_500})
     source = SimpleNamespace(
         endOffset=_text(end), latestOffset="" if latest is None else _text(latest)
     )
     return SimpleNamespace(
-        name=name, batchId=3, numInputRows=50, batchDuration=2_000, sources=[source]
+        name=name,
+        batchId=3,
+        numInputRows=0 if is_waiting else 50,
+        batchDuration=2_000,
+        durationMs=parts,
+        sources=[source],
     )
 
 
@@ -111,3 +120,59 @@ def test_another_query_of_the_session_does_not_count(brokers: FakeBrokers) -> No
     one.take(progress({A: 40}, name="other"))
 
     assert (one.lag, brokers.committed) == (None, {})
+
+
+class Noted:
+    """Metrics that can be looked at."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, float, dict[str, str]]] = []
+
+    def count(self, name: str, amount: int, labels: Mapping[str, str]) -> None:
+        self.told.append((name, amount, dict(labels)))
+
+    def time(self, name: str, seconds: float, labels: Mapping[str, str]) -> None:
+        self.told.append((name, seconds, dict(labels)))
+
+    def gauge(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        self.told.append((name, value, dict(labels)))
+
+
+def test_a_batch_is_measured_with_its_rows_its_time_and_what_each_queue_has_left(
+    brokers: FakeBrokers,
+) -> None:
+    noted, of_query = Noted(), {"group": "g", "query": "lake"}
+
+    tracker(metrics=noted).take(progress({A: 40, A1: 100}, {A: 100, A1: 100}))
+
+    of_topic = {**of_query, "topic": "t", "broker": "a"}
+    assert noted.told == [
+        ("query_batches", 1, of_query),
+        ("query_rows", 50, of_query),
+        ("query_batch_seconds", 2.0, of_query),
+        ("query_lag", 60, {**of_topic, "queue": "0"}),
+        ("query_lag", 0, {**of_topic, "queue": "1"}),
+    ]
+
+
+def test_a_query_that_waits_has_done_no_batch_and_may_be_behind(brokers: FakeBrokers) -> None:
+    noted = Noted()
+
+    tracker(metrics=noted).take(progress({A: 40}, {A: 100}, is_waiting=True))
+
+    assert [(name, value) for name, value, _ in noted.told] == [("query_lag", 60)]
+
+
+def test_metrics_that_fail_keep_no_offsets_from_being_committed(
+    brokers: FakeBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Noted):
+        def gauge(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+            raise OSError("no room")
+
+    one = tracker(metrics=Broken())
+    for _ in range(2):
+        one.take(progress({A: 40}, {A: 100}))
+
+    assert brokers.committed == {A: 40}
+    assert caplog.text.count("metrics_failed") == 1

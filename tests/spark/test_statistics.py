@@ -352,3 +352,21 @@ def test_queues_in_which_a_group_has_no_offsets_are_counted_beside_its_lag(
     assert report.is_good
     assert (report.facts["lag"], report.facts["queues without offsets"]) == (1, 1)
     assert [row[-1] for row in report.tables[0].rows] == [1, None]
+
+
+def test_without_a_group_all_that_have_offsets_in_the_topics_are_shown(
+    spark: "SparkSession", topics: Topics
+) -> None:
+    wide, narrow = topics.make("-wide"), topics.make("-narrow", queues=1)
+    groups = [topics.name(suffix) for suffix in ("-behind", "-level")]
+    for topic in (wide, narrow):
+        topics.send(topic, [b"body"] * 6)
+    for group, topic, offset in zip(groups, (wide, narrow), (1, 6), strict=True):
+        place = BrokerPlace(parse_source({**topics.options, "subscribe": topic}))
+        place.commit(group, {topics.queue(topic): offset})
+
+    report = Lag(topics=f"{wide},{narrow}", name_server=topics.cluster.name_server).run(spark)
+
+    assert report.is_good
+    assert report.facts == {"groups": 2}
+    assert report.tables[0].rows == [[groups[0], wide, 2, 1, 5], [groups[1], narrow, 1, 0, 0]]

@@ -8,6 +8,6 @@ TITLES = {
     "stats": "throughput, sizes and latencies over time",
     "dlq": "dead letters: what they are, and back to their topics",
     "trace": "the way of messages: latencies, and who lacks which",
-    "lag": "how far a group is behind",
+    "lag": "how far groups are behind",
     "verify": "whether an archive has what the topics have",
 }

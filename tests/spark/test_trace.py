@@ -153,6 +153,7 @@ def test_events_that_come_when_all_is_forgotten_are_put_to_what_was_written(
     table.take(_events(spark, *_handled("m2", "first", at_ms=9000)), 4, WRITER)
 
     rows = sorted(table.latest(spark).collect(), key=lambda row: str(row.consumerGroup))
+    assert list((tmp_path / "journeys" / "_events").iterdir()) == []
     assert [(row.messageId, row.keys, row.consumerGroup, row.isConsumed) for row in rows] == [
         ("m1", "k1", "first", True),
         ("m1", "k1", "second", True),

@@ -66,11 +66,16 @@ class JourneyTable:
         return self._folder.address_of(name)
 
     def _forget(self) -> None:
-        """Events of messages about which nothing is expected any more."""
+        """Events of messages about which nothing is expected any more, batch by batch."""
         oldest_s = time.time() - self._kept_s
+        written_at_s: dict[str, float] = {}
         for name in self._folder.names(_EVENTS, is_recursive=True):
-            if self._folder.modified_at_s(name) < oldest_s:
-                self._folder.delete(name)
+            batch = "/".join(name.split("/")[:2])
+            at_s = self._folder.modified_at_s(name)
+            written_at_s[batch] = max(at_s, written_at_s.get(batch, at_s))
+        for batch, at_s in written_at_s.items():
+            if at_s < oldest_s:
+                self._folder.filesystem.delete_dir(self._folder.path_of(batch))
 
 
 def latest_journeys(rows: "DataFrame") -> "DataFrame":

@@ -1,10 +1,14 @@
 """A report as one HTML file that opens without a network."""
 
+import errno
+import os
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -62,14 +66,14 @@ def check_writable(path: str) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    target = Path(path)
+    target = _target(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not target.exists()
-        with target.open("a"):
-            pass
-        if is_new:
-            target.unlink()
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        draft = _draft(target)
+        draft.touch()
+        draft.unlink()
     except OSError as error:
         raise ConfigError(f"report={path!r} cannot be written: {error.strerror}") from error
 
@@ -81,18 +85,37 @@ def write_report(
     sections: Sequence[Section],
     tables: Sequence[ReportTable],
 ) -> Path:
-    """Write the file and say where it is; folders are made.
+    """Write the file and say where it is; folders are made. Who opens it sees a whole page, the old
+    one or the new one.
 
     Raises:
         PipelineError: it cannot be written any more.
     """
-    target = Path(path)
+    target = _target(path)
+    draft = _draft(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(render(title, facts, sections, tables), encoding="utf-8")
+        try:
+            draft.write_text(render(title, facts, sections, tables), encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise PipelineError(f"the report {path} was not written: {error.strerror}") from error
     return target
+
+
+def _target(path: str) -> Path:
+    """Raises ConfigError for an address that is no file of this machine."""
+    if path.startswith("file:"):
+        return Path(unquote(urlsplit(path).path))
+    if "://" in path:
+        raise ConfigError(f"report={path!r}: a report is written on this machine: name a file here")
+    return Path(path)
+
+
+def _draft(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}")
 
 
 def render(

@@ -1,5 +1,6 @@
 """Reports are whole pages that load nothing."""
 
+import errno
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -72,6 +73,35 @@ def test_a_check_makes_folders_and_leaves_files_as_they_were(tmp_path: Path) -> 
     assert new.parent.is_dir()
     assert not new.exists()
     assert old.read_text() == "yesterday"
+
+
+def test_a_report_that_is_written_anew_is_whole_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.html"
+    write_report(str(page), "Yesterday", {}, [], [])
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        with pytest.raises(PipelineError, match="No space left"):
+            write_report(str(page), "Today", {}, [], [])
+
+    assert "Yesterday" in page.read_text()
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_report_may_be_named_by_an_address_of_this_machine_and_no_other(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+
+    check_writable(f"file://{page}")
+    assert write_report(f"file://{page}", "Today", {}, [], []) == page
+
+    assert "Today" in page.read_text()
+    with pytest.raises(ConfigError, match=r"^report='s3://lake/page\.html': .*name a file here$"):
+        check_writable("s3://lake/page.html")
 
 
 def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

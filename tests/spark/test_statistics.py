@@ -369,4 +369,4 @@ def test_without_a_group_all_that_have_offsets_in_the_topics_are_shown(
 
     assert report.is_good
     assert report.facts == {"groups": 2}
-    assert report.tables[0].rows == [[groups[0], wide, 2, 1, 5], [groups[1], narrow, 1, 0, 0]]
+    assert report.tables[0].rows == [[5, groups[0], wide, 2, 1], [0, groups[1], narrow, 1, 0]]

@@ -97,7 +97,7 @@ class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
             return None
         from emberq.spark import offset_tracker  # noqa: PLC0415 - needs Spark
 
-        return offset_tracker(options["consumerGroup"], **self.sink_options())
+        return offset_tracker(options["consumerGroup"], metrics=None, **self.sink_options())
 
     def size_option(self, name: str, text: str) -> int:
         found = OptionTexts({name: text}, [name]).size(name)

@@ -75,13 +75,13 @@ def _of_groups(rows: "list[Row]") -> Report:
     for row in rows:
         lags.setdefault((row["consumerGroup"], row["topic"]), []).append(row["lag"])
     found = [
-        [group, topic, len(each), each.count(None), sum(lag for lag in each if lag is not None)]
+        (sum(lag for lag in each if lag is not None), group, topic, len(each), each.count(None))
         for (group, topic), each in lags.items()
         if each.count(None) < len(each)
     ]
-    found.sort(key=lambda row: (-row[-1], *row[:2]))
-    columns = ["group", "topic", "queues", "queues without offsets", "lag"]
+    found.sort(key=lambda row: (-row[0], row[1:]))
+    columns = ["lag", "group", "topic", "queues", "queues without offsets"]
     return Report(
-        facts={"groups": len({row[0] for row in found})},
-        tables=[ReportTable(title="Groups", columns=columns, rows=found)],
+        facts={"groups": len({row[1] for row in found})},
+        tables=[ReportTable(title="Groups", columns=columns, rows=[[*row] for row in found])],
     )

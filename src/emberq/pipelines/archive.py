@@ -10,6 +10,7 @@ from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
 from emberq.pipelines.checkpoints import checkpoint_at, forget_drafts, writer_of
 from emberq.pipelines.connected import carried, committed_line, is_connected
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock, rest_text, run_query, trigger_options
@@ -95,7 +96,7 @@ class Archive(Job, kw_only=True):
         columns = self.column_names
         table = self._table(columns)
         there = table.schema()
-        if there is not None and not table.takes_columns and not _names(self.columns):
+        if there is not None and not table.takes_columns and not names_of(self.columns):
             known = {*there.names, *set(COLUMNS) - _LATER_COLUMNS}
             columns = tuple(name for name in columns if name in known)
             table = self._table(columns)
@@ -110,7 +111,7 @@ class Archive(Job, kw_only=True):
             self.format,
             self.path,
             arrow_schema(archived_columns(parse_source(options))),
-            _names(self.partition_by),
+            tuple(names_of(self.partition_by)),
             catalog=self.catalog,
         )
 
@@ -153,7 +154,7 @@ class Archive(Job, kw_only=True):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        names = _names(self.columns) or COLUMNS
+        names = tuple(names_of(self.columns)) or COLUMNS
         return (*(name for name in REQUIRED_COLUMNS if name not in names), *names)
 
     def _backlog(self, session: "SparkSession", *, is_sized: bool = False) -> Backlog:
@@ -295,7 +296,3 @@ def data_file(row: Any) -> DataFile:
         first_offset=row["firstOffset"],
         next_offset=row["nextOffset"],
     )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

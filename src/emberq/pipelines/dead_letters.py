@@ -12,6 +12,7 @@ from emberq.errors import ConfigError
 from emberq.model.system_topics import DEAD_LETTER_PREFIX, dead_letter_topic
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.connected import is_connected
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.redrive import Redrive, letter_id, planned_redrive, send_back
 from emberq.pipelines.redrive_ledger import PLACE, RedriveLedger, ledger_at
@@ -101,7 +102,7 @@ class DeadLetters(Job, kw_only=True):
     def _checked_groups(self) -> list[str]:
         if self.redrive and not self.ledger:
             raise ConfigError("redrive needs ledger: a folder that remembers what was sent")
-        groups = list(dict.fromkeys(filter(None, map(str.strip, self.groups.split(",")))))
+        groups = names_of(self.groups)
         if not groups:
             raise ConfigError("groups names no group")
         return groups

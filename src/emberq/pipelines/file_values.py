@@ -21,6 +21,11 @@ _JSON = frozenset(
 )
 
 
+def names_of(text: str) -> list[str]:
+    """An option that lists names: those between commas, each once."""
+    return list(dict.fromkeys(filter(None, map(str.strip, text.split(_COMMA)))))
+
+
 def option_value(kind: Any, option: str, value: Any) -> Any:
     """What YAML made of an option, as an option of this type takes it.
 

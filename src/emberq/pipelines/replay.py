@@ -10,6 +10,7 @@ from emberq.errors import ConfigError
 from emberq.pipelines.archived import existing_table, read_archive
 from emberq.pipelines.archived_sizes import archived_sizes
 from emberq.pipelines.checked_options import check_sink
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.pace import expect, paced
@@ -92,7 +93,7 @@ class Replay(Job, kw_only=True):
             self._messages(chosen)
             count = chosen.count()
             table = existing_table(self.format, self.path, self.catalog)
-            sizes = archived_sizes(self.path, table.files(), self._topic_names())
+            sizes = archived_sizes(self.path, table.files(), names_of(self.topics))
         facts = {
             "from": self.path,
             "to": self.to_topic or "own",
@@ -143,7 +144,7 @@ class Replay(Job, kw_only=True):
         if self.original_times:
             _check_times(frame.columns)
         if self.topics:
-            frame = frame.filter(f.col("topic").isin(self._topic_names()))
+            frame = frame.filter(f.col("topic").isin(names_of(self.topics)))
         if self.since:
             frame = frame.filter(_stored() >= _moment("since", self.since))
         if self.until:
@@ -151,9 +152,6 @@ class Replay(Job, kw_only=True):
         if self.where:
             frame = frame.filter(self.where)
         return frame.limit(self.limit) if self.limit else frame
-
-    def _topic_names(self) -> list[str]:
-        return [name.strip() for name in self.topics.split(",") if name.strip()]
 
 
 def _check_times(columns: Collection[str]) -> None:

@@ -11,6 +11,7 @@ from emberq.model.system_topics import TRACE_TOPIC
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.checkpoints import forget_drafts, writer_of
 from emberq.pipelines.connected import carried, is_connected
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.html_report import check_writable, write_report
 from emberq.pipelines.job import LISTENER, Job, Report, Say
 from emberq.pipelines.journey_page import journey_sections
@@ -107,7 +108,7 @@ class Trace(Job, kw_only=True):
     def _once(self, session: "SparkSession", say: Say) -> Report:
         clock = Clock()
         events = self._events(session).cache()
-        topics = _words(self.topics)
+        topics = names_of(self.topics)
         journeys = of_topics(journeys_of(events), topics, has_unknown=False).cache()
         try:
             say("joining sends with what consumers did")
@@ -172,7 +173,7 @@ class Trace(Job, kw_only=True):
 
     def table(self) -> JourneyTable:
         """Where a trace that runs on writes to."""
-        return JourneyTable(self.path, seconds_of("late", self.late), _words(self.topics))
+        return JourneyTable(self.path, seconds_of("late", self.late), names_of(self.topics))
 
     def _told(self, journeys: "DataFrame", clock: Clock) -> Report:
         """What there is by now, as a report and, if it is wanted, as a page."""
@@ -209,7 +210,7 @@ class Trace(Job, kw_only=True):
         return messages.mapInArrow(event_batches, SCHEMA).dropDuplicates()
 
     def _found(self, events: "DataFrame | None", journeys: "DataFrame") -> Report:
-        missing = without_group(journeys, _words(self.groups)).cache()
+        missing = without_group(journeys, names_of(self.groups)).cache()
         try:
             tables = [
                 *(sends_of(journeys), groups_of(journeys)),
@@ -256,7 +257,3 @@ def _writer_of(checkpoint: str, session: "SparkSession") -> str:
         # Only Spark's server sees it. A run that is a writer of its own writes over nothing, and
         # a batch that is repeated tells the same twice.
         return uuid.uuid4().hex
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]

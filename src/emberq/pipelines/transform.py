@@ -14,6 +14,7 @@ from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
 from emberq.pipelines.checked_options import check_stream, check_stream_sink
 from emberq.pipelines.checkpoints import forget_drafts
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import LISTENER, Job, Report, Say
 from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.session import job_session
@@ -112,7 +113,7 @@ class Transform(Job, kw_only=True):
 
     def _checked_trigger(self) -> dict[str, Any]:
         """Raises ConfigError for what cannot be done, before Spark is started."""
-        if not self._topic_names():
+        if not names_of(self.topics):
             raise ConfigError("topics names no topic")
         if bool(self.sql) == bool(self.function):
             raise ConfigError("transform needs sql or function, one of them")
@@ -128,14 +129,14 @@ class Transform(Job, kw_only=True):
         """Of the queries of all topics, each with a start of its own."""
         first, *others = [
             backlog_of(session, self._source(topic), self.checkpoint, is_sized=is_sized)
-            for topic in self._topic_names()
+            for topic in names_of(self.topics)
         ]
         by_queue = [each for part in (first, *others) for each in part.by_queue]
         return replace(first, by_queue=by_queue)
 
     def _result(self, session: "SparkSession") -> "DataFrame":
         """What is written. Raises ConfigError, PipelineError if that cannot be."""
-        frames = {topic: self._frame(session, topic) for topic in self._topic_names()}
+        frames = {topic: self._frame(session, topic) for topic in names_of(self.topics)}
         if self.function:
             result = load_function(self.function)(session, frames)
         else:
@@ -147,9 +148,6 @@ class Transform(Job, kw_only=True):
         result = sendable(result)
         check_stream_sink(result, self._sink_options())
         return result
-
-    def _topic_names(self) -> list[str]:
-        return list(dict.fromkeys(filter(None, map(str.strip, self.topics.split(",")))))
 
     def _frame(self, session: "SparkSession", topic: str) -> "DataFrame":
         options = self._source(topic)
@@ -166,7 +164,7 @@ class Transform(Job, kw_only=True):
             consumerGroup=self.consumer_group,
             commitOffsets=LISTENER,
         )
-        return options_of_topic(options, topic, self._topic_names())
+        return options_of_topic(options, topic, names_of(self.topics))
 
     def _query(self) -> str:
         text = read_query(Path(self.sql)) if self.sql.endswith(".sql") else self.sql

@@ -12,6 +12,7 @@ from emberq.model.queue import MessageQueue
 from emberq.pipelines.archived import existing_table, read_archive
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.checkpoints import done_offsets
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.session import job_session
 from emberq.spark.offsets import Offsets, write_offsets
@@ -69,7 +70,7 @@ class Verify(Job, kw_only=True):
                 different = self._different(session, archive, spans)
                 differing = different.count()
                 examples = different.limit(_EXAMPLES_MAX).collect()
-        unseen = _unseen(done, spans, self._topic_names)
+        unseen = _unseen(done, spans, names_of(self.topics))
         position = "the topics' ends" if done is None else "the archive's position"
         return _report(
             compared, unseen, differing, examples, compared_to=position, has_bodies=self.bodies
@@ -86,10 +87,6 @@ class Verify(Job, kw_only=True):
     @property
     def _checkpoint(self) -> str:
         return self.checkpoint or f"{self.path.rstrip('/')}/_checkpoint"
-
-    @property
-    def _topic_names(self) -> set[str]:
-        return {name.strip() for name in self.topics.split(",") if name.strip()}
 
     def _check_start(self) -> None:
         """Raises ConfigError for a start that is not where an archive began: between the two lies
@@ -306,7 +303,9 @@ def _compared(span: _Span, row: Any | None, filtered: int | None) -> _Compared:
     return _Compared(span, wanted, row["rows"], missing, twice, expired)
 
 
-def _unseen(done: Offsets | None, spans: list[_Span], topics: set[str]) -> Iterator[MessageQueue]:
+def _unseen(
+    done: Offsets | None, spans: list[_Span], topics: Collection[str]
+) -> Iterator[MessageQueue]:
     """Queues that were archived and that no broker has now: one may be away."""
     seen = {span.queue for span in spans}
     return (queue for queue in done or {} if queue.topic in topics and queue not in seen)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -188,6 +189,8 @@ def test_stats_that_run_on_begin_where_they_are_told_and_show_the_newest_windows
         topics,
         topic,
         consumer_group=group,
+        by="tag",
+        top=5,
         since=moment,
         report=str(page),
         path=str(tmp_path / "windows"),
@@ -199,10 +202,13 @@ def test_stats_that_run_on_begin_where_they_are_told_and_show_the_newest_windows
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(job.run, spark)
         try:
+            tag = rf"{topic} (paid|\(none\))"
 
             def is_shown() -> bool:
-                topics.send(topic, [b"late"])  # windows are complete when later messages are there
-                return page.exists() and f"<td>{topic}</td>" in page.read_text()
+                # Windows are complete when later messages are there.
+                topics.send(topic, [b"late"] * 2, tags="paid")
+                topics.send(topic, [b"late"])
+                return page.exists() and {"paid", "(none)"} <= {*re.findall(tag, page.read_text())}
 
             until(lambda: running.done() or is_shown())
             # The last batch counts for the group though none follows it.
@@ -214,13 +220,21 @@ def test_stats_that_run_on_begin_where_they_are_told_and_show_the_newest_windows
     assert topics.is_read_by(topic, group)
 
     written = spark.read.parquet(str(tmp_path / "windows")).collect()
-    [table] = report.tables
+    table, frequent = report.tables
     assert len(table.rows) == len(written)
+    assert table.columns[:3] == ["from", "topic", "tag"]
+    counts = Counter[str | None]()
+    for row in written:
+        counts[row["tag"]] += row["messages"]
+    assert [row[1:3] for row in frequent.rows] == [list(each) for each in counts.most_common()]
+    assert {*counts} == {"paid", None}
     assert report.facts["messages"] == sum(row["messages"] for row in written)
     starts = [row[0] for row in table.rows]
     assert starts == sorted(starts, reverse=True)
     assert starts[-1] > datetime.fromisoformat(moment) - timedelta(milliseconds=100)
     assert "Messages per window" in page.read_text()
+    assert "Messages per window by tag" in page.read_text()
+    assert "Messages by tag" in page.read_text()
     assert "Sizes of messages" in page.read_text()
     assert all(row["sizeBytesP99"] == row["largestBytes"] > 0 for row in written)
     with pytest.raises(ConfigError, match="belongs to another run or checkpoint"):

@@ -168,6 +168,19 @@ def most_frequent(messages: "DataFrame", column: str, count: int) -> "Sequence[R
     )
 
 
+def most_frequent_of(windows: "DataFrame", part: str, count: int) -> "Sequence[Row]":
+    """The same of windows that are divided by tag."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    return (
+        windows.groupBy("topic", f.col(part).alias(PARTS[part]))
+        .agg(*(f.sum(name).alias(name) for name in ("messages", "bytes")))
+        .orderBy(f.desc("messages"), "topic", PARTS[part])
+        .limit(count)
+        .collect()
+    )
+
+
 def totals_of(messages: "DataFrame") -> dict[str, Any]:
     """Facts about all messages together."""
     from pyspark.sql import functions as f  # noqa: PLC0415

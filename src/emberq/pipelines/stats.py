@@ -26,6 +26,7 @@ from emberq.pipelines.message_windows import (
     PARTS_MAX,
     as_messages,
     most_frequent,
+    most_frequent_of,
     newest,
     since,
     span_of,
@@ -73,7 +74,7 @@ class Stats(Job, kw_only=True):
         str,
         Meta(
             description="tag or key: windows of each; of the "
-            f"{PARTS_MAX} most frequent, and of all others together; not with every"
+            f"{PARTS_MAX} most frequent, and of all others together; with every: tag, each of them"
         ),
     ] = ""
     since: Annotated[str, Meta(description="messages stored from then on: ISO or ms")] = ""
@@ -81,7 +82,7 @@ class Stats(Job, kw_only=True):
         str, Meta(description="messages stored before then: ISO or ms; not with every")
     ] = ""
     top: Annotated[
-        int, Meta(description="how many tags, or keys, are shown; not with every", ge=1)
+        int, Meta(description="how many tags, or keys, are shown; with every needs by", ge=1)
     ] = TAGS_SHOWN
     report: Annotated[
         str, Meta(description="write an HTML report to this file; with every, of windows in path")
@@ -168,8 +169,13 @@ class Stats(Job, kw_only=True):
             return
         trigger_options(self.every)
         spark_duration("late", self.late)
-        if self.until or self.by or self.top != TAGS_SHOWN:
-            raise ConfigError("until, by and top are for stats that do not run on")
+        if self.until:
+            raise ConfigError("until is for stats that do not run on")
+        if self.by == "key":
+            # A row per window for each of them, all of which Spark keeps while it is open.
+            raise ConfigError("by=key is for stats that do not run on: keys are without end")
+        if self.top != TAGS_SHOWN and not self.by:
+            raise ConfigError("top needs by=tag in stats that run on")
         if bool(self.path) == bool(self.to_topic):
             raise ConfigError("stats that run on need path or toTopic, one of them")
         if self.report and not self.path:
@@ -229,7 +235,8 @@ class Stats(Job, kw_only=True):
             .load()
             .withWatermark("storeTimestamp", spark_duration("late", self.late))
         )
-        windows = windowed(messages, self._window_text())
+        parted = messages.withColumnRenamed(PARTS[self.by], self.by) if self.by else messages
+        windows = windowed(parted, self._window_text(), self.by)
         writer = (as_messages(windows) if self.to_topic else windows).writeStream.outputMode(
             "append"
         )
@@ -258,10 +265,15 @@ class Stats(Job, kw_only=True):
         there = session.read.schema(windows.schema).parquet(self.path)
         rows = newest(there)
         report = Report(
-            facts={**_sums(rows), **facts}, tables=[window_table(rows, "", is_all=False)]
+            facts={**_sums(rows), **facts}, tables=[window_table(rows, self.by, is_all=False)]
         )
         shown = since(there, rows[0]["windowStart"]) if rows else there
-        return self._with_page(report, self._sections(shown))
+        sections = self._sections(shown)
+        for part in self._parts:
+            frequent = most_frequent_of(shown, part, self.top)
+            report.tables.append(_frequent_table(frequent, PARTS[part]))
+            sections.append(_frequent_section(frequent, PARTS[part]))
+        return self._with_page(report, sections)
 
     def _sections(self, windows: "DataFrame", messages: "DataFrame | None" = None) -> list[Section]:
         """Charts of windows; however many there are, few points come to the driver. Percentiles of
@@ -281,7 +293,8 @@ class Stats(Job, kw_only=True):
         if messages is not None and (self.by or length > window):
             windows = windowed(messages, f"{length // timedelta(milliseconds=1)} milliseconds")
         highest = widened(windows, length, "topic", (), "all")
-        notes = [note, HIGHEST_NOTE if len(by_topic) > 1 else ""]
+        is_divided = bool(self.by) and messages is None
+        notes = [note, HIGHEST_NOTE if len(by_topic) > 1 or is_divided else ""]
         return [*sections, *percentile_sections(highest, starts, " ".join(filter(None, notes)))]
 
     @property

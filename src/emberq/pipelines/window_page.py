@@ -11,7 +11,7 @@ from emberq.pipelines.html_report import Section, chart_section
 from emberq.pipelines.job import ReportTable
 from emberq.pipelines.message_windows import LARGEST, LATENCIES, NAMES, OTHERS, SIZES
 
-HIGHEST_NOTE = "Of several topics, the one with the highest value counts."
+HIGHEST_NOTE = "Of several topics or tags, the one with the highest value counts."
 _TITLES = {"topic": "", "tag": " by tag", "key": " by key"}
 
 

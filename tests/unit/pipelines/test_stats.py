@@ -14,9 +14,9 @@ from emberq.pipelines.stats import Stats
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "w", "until": "2026-01-01"}, "until, by and top"),
-        ({"path": "w", "top": 5}, "until, by and top"),
-        ({"path": "w", "by": "tag"}, "until, by and top"),
+        ({"path": "w", "until": "2026-01-01"}, "until is for stats that do not run on"),
+        ({"path": "w", "top": 5}, "top needs by=tag"),
+        ({"path": "w", "by": "key"}, "by=key is for stats that do not run on"),
         ({"path": "w", "by": "topic"}, "by='topic': expected tag or key"),
         ({"to_topic": "t", "checkpoint": "c", "report": "r.html"}, "report of the windows in path"),
         ({}, "need path or toTopic"),

@@ -58,6 +58,7 @@ class PutOne(Protocol):
         keys: str | None = None,
         unique_key: str | None = None,
         delay: str | None = None,
+        was_accepted: bool = False,
     ) -> PutResult: ...
 
 
@@ -87,6 +88,7 @@ class OutgoingMessage(Struct, kw_only=True, gc=False):
     system_flag: int = 0
     reconsume_times: int = 0
     prepared_offset: int = 0
+    was_accepted: bool = False  # its body stands in the log: `maxMessageSize` counts no more
 
 
 def copy_of(
@@ -103,6 +105,7 @@ def copy_of(
         flag=record.flag,
         system_flag=record.system_flag,
         reconsume_times=record.reconsume_times,
+        was_accepted=True,
     )
 
 
@@ -187,6 +190,7 @@ class Appender:
             keys=properties.get(KEYS),
             unique_key=properties.get(UNIQUE_KEY),
             delay=properties.get(DELAY),
+            was_accepted=message.was_accepted,
         )
         return Appended(result, topic, queue_id, slot_ms)
 

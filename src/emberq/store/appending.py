@@ -94,15 +94,17 @@ class MessageWriter:
         keys: str | None = None,
         unique_key: str | None = None,
         delay: str | None = None,
+        was_accepted: bool = False,
     ) -> PutResult:
         """Append one message. Its tags, keys, unique key and delay level are those of its
-        properties, which the caller has parsed already."""
+        properties, which the caller has parsed already. `was_accepted`: its body stands in the
+        log already, so a limit that came later does not count."""
         admission = self._admission
         if (admission.refusal or admission.is_index_busy) and (
             refused := admission.refused()
         ) is not None:
             return refused
-        if len(body) > self.body_size_max:
+        if len(body) > self.body_size_max and not was_accepted:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a body of {len(body)} bytes")
         is_queued, is_indexed = _QUEUED_AND_INDEXED[system_flag & TRANSACTION_MASK]
         stored_at_ms = self._now_ms()

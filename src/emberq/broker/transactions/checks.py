@@ -42,7 +42,7 @@ from emberq.record.record import Record
 from emberq.remoting.connection import Connection
 from emberq.store.consume_queue import ENTRY
 from emberq.store.message_store import MessageStore
-from emberq.store.results import PutResult
+from emberq.store.results import PutResult, PutStatus
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,9 @@ WORK_PER_TURN_MAX_S = 0.002
 SETTLE_INTERVAL_S = 1.0
 STOP_WAIT_MAX_S = 5.0
 PARKED_QUEUE_COUNT = 1
+# What the store says of a copy that it will never take: properties of the broker's own are added,
+# for which the producer's may have left no room.
+_NEVER_TAKEN = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class TopicMaker(Protocol):
@@ -160,8 +163,8 @@ class TransactionChecks:
             return self._put_back(half, properties), False
         copy = asked_about(half, properties)
         result = self._halves.copy(half, copy)
-        if not self._is_taken(result):
-            return False, False
+        if not result.status.is_stored:
+            return self._goes_on(half, properties, result), False
         self._ask(properties, result, question_body(copy, result, self._store_host))
         return True, True
 
@@ -173,7 +176,8 @@ class TransactionChecks:
             properties.get(UNIQUE_KEY),
             half.queue_offset,
         )
-        return self._is_taken(self._halves.park(half, parked(half, properties)))
+        result = self._halves.park(half, parked(half, properties))
+        return self._goes_on(half, properties, result)
 
     def _put_back(self, half: Record, properties: Properties) -> bool:
         origin = properties.get(TRANSACTION_PREPARED_QUEUE_OFFSET, "")
@@ -181,10 +185,22 @@ class TransactionChecks:
         if origin.isdigit() and ledger.state(int(origin)) is HalfState.ENDED:
             ledger.settle(half.queue_offset, HalfState.ENDED)
             return True
-        return self._is_taken(self._halves.copy(half, put_back(half, properties)))
+        result = self._halves.copy(half, put_back(half, properties))
+        return self._goes_on(half, properties, result)
 
-    def _is_taken(self, result: PutResult) -> bool:
-        """A round ends when the store takes nothing; the next one tries again."""
+    def _goes_on(self, half: Record, properties: Properties, result: PutResult) -> bool:
+        """A round ends when the store takes nothing now, and the next one tries again. What it
+        never takes must not stand in the way of the others."""
+        if result.status in _NEVER_TAKEN:
+            self._halves.leave(half, properties)
+            log.error(
+                "transaction_uncopied group=%s message=%s offset=%d reason=%s",
+                properties[PRODUCER_GROUP],
+                properties.get(UNIQUE_KEY),
+                half.queue_offset,
+                result.reason or result.status.name,
+            )
+            return True
         if not result.status.is_stored:
             log.warning("transaction_check_put_off reason=%s", result.reason or result.status.name)
         return result.status.is_stored

@@ -6,6 +6,7 @@ from emberq.broker.appending import OutgoingMessage, copy_of
 from emberq.model.system_topics import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost
+from emberq.record.layout import PROPERTIES_SIZE_MAX
 from emberq.record.properties import encode_properties
 from emberq.record.property_names import (
     PRODUCER_GROUP,
@@ -103,11 +104,14 @@ def resumed(half: Record, properties: Properties) -> OutgoingMessage:
 
 def question_body(copy: OutgoingMessage, stored: PutResult, store_host: PackedHost) -> bytes:
     """A copy as its producer is shown it: a record of the topic that it is meant for."""
-    properties = copy.properties | {WAIT: "false"}
+    properties = copy.properties
+    shown = encode_properties(properties | {WAIT: "false"})
+    if len(shown) > PROPERTIES_SIZE_MAX:  # no room for one more
+        shown = encode_properties(properties)
     return encode_record(
         properties[REAL_TOPIC],
         copy.body,
-        encode_properties(properties),
+        shown,
         queue_id=int(properties[REAL_QUEUE_ID]),
         flag=copy.flag,
         queue_offset=stored.queue_offset,

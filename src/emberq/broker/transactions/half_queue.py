@@ -204,6 +204,11 @@ class HalfQueue:
         """A half message cannot be read, or is none."""
         self.ledger.settle(offset, HalfState.PARKED)
 
+    def leave(self, half: Record, properties: Properties) -> None:
+        """A half message that no copy can stand for is not asked about; it can still be ended."""
+        self.ledger.settle(half.queue_offset, HalfState.PARKED)
+        self._counts.add(properties[REAL_TOPIC], -1)
+
     # Ends
 
     def end(self, half: Record, properties: Properties, *, is_commit: bool) -> PutStatus:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emberq.broker.members import Client
 from emberq.broker.producers import Producers
@@ -14,8 +15,10 @@ from emberq.model.system_topics import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from emberq.protocol.codes import RequestCode
 from emberq.protocol.command import Command
 from emberq.record.decode import decode_record
+from emberq.record.layout import PROPERTIES_SIZE_MAX
 from emberq.record.properties import decode_properties
 from emberq.store.admission import Obstacle
+from emberq.store.results import PutStatus
 from tests.support.stores import HOST, bodies_of, read_all
 from tests.unit.broker.peers import Peer
 from tests.unit.broker.sending import Sending, sending
@@ -57,7 +60,7 @@ class Checking:
 
 @pytest.fixture
 def checking(tmp_path: Path) -> Iterator[Checking]:
-    with sending(tmp_path) as broker:
+    with sending(tmp_path, mapped_file_size_commit_log=256 * 1024) as broker:
         yield Checking(broker)
 
 
@@ -124,6 +127,56 @@ async def test_nothing_is_parked_while_the_store_takes_nothing(checking: Checkin
     checking.broker.store.admission.clear(Obstacle.DISK_FULL)
     await checking.round_after()
     assert len(bodies_of(checking.broker.store, TRANSACTION_CHECK_MAX_TOPIC, 0)) == 1
+
+
+async def test_a_body_limit_that_came_later_stops_no_check_and_no_commit(
+    checking: Checking,
+) -> None:
+    checking.join()
+    store = checking.broker.store
+    large = send_half(checking.broker, b"x" * 5000, UNIQ_KEY="U0")
+    send_half(checking.broker, b"small", UNIQ_KEY="U1")
+    store.follow(replace(store.config, max_message_size=4000))
+
+    questions = await checking.round_after(40_000)
+
+    assert [(question.fields or {})["msgId"] for question in questions] == ["U0", "U1"]
+    assert end(checking.broker.halves, large) is PutStatus.PUT_OK
+    assert bodies_of(store, "Orders", 2) == [b"x" * 5000]
+
+
+@pytest.mark.parametrize("is_immune", [False, True])
+async def test_a_half_message_without_room_for_a_copys_properties_does_not_stop_the_others(
+    checking: Checking, caplog: pytest.LogCaptureFixture, is_immune: bool
+) -> None:
+    checking.join()
+    more = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "100"} if is_immune else {}
+    room = PROPERTIES_SIZE_MAX - len(send_half(checking.broker, big="x", **more).properties) + 1
+    full = send_half(checking.broker, b"full", big="x" * room, **more)
+    send_half(checking.broker, b"other", UNIQ_KEY="U1")
+
+    questions = await checking.round_after(40_000)
+    await checking.round_after(40_000)
+
+    assert (questions[-1].fields or {})["msgId"] == "U1"
+    told = [each.getMessage() for each in caplog.records if "uncopied" in each.getMessage()]
+    assert len(told) == 1
+    assert "group=PG" in told[0]
+    assert end(checking.broker.halves, full) is PutStatus.PUT_OK
+    assert bodies_of(checking.broker.store, "Orders", 2) == [b"full"]
+
+
+async def test_a_question_that_has_room_for_nothing_more_is_asked_all_the_same(
+    checking: Checking,
+) -> None:
+    checking.join()
+    own = len("TRANSACTION_CHECK_TIMES\x011\x02")
+    taken = len(send_half(checking.broker, big="x").properties) - 1 + own
+    send_half(checking.broker, b"full", big="x" * (PROPERTIES_SIZE_MAX - taken))
+
+    questions = await checking.round_after()
+
+    assert [decode_record(question.body).body for question in questions] == [b"half", b"full"]
 
 
 async def test_without_a_producer_it_is_tried_again(checking: Checking) -> None:

@@ -1,6 +1,8 @@
 """The ledger of the Spark sink on real brokers, of which one is away or none makes topics, and
 batches whose driver is gone."""
 
+import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,14 @@ import pytest
 
 from emberq import Producer
 from emberq.client.aio import transactions
-from emberq.errors import BrokerNotFound, ClientError, TopicNotFound
+from emberq.client.core.message import Message
+from emberq.errors import (
+    BrokerNotFound,
+    ClientError,
+    MessageIllegal,
+    MessageRefused,
+    TopicNotFound,
+)
 from emberq.spark import ledger_topic, links, row_sending, transactional_delivery
 from emberq.spark.batch_ledger import CommitDecision
 from emberq.spark.ledger_place import LEDGER_TOPIC
@@ -21,9 +30,10 @@ from emberq.spark.row_sending import Task
 from emberq.spark.sink import _delivery
 from emberq.spark.sink_options import parse_sink
 from emberq.spark.staged_halves import Staged, parts_of
-from emberq.spark.transactional_delivery import TransactionalDelivery
+from emberq.spark.transactional_delivery import IN_FLIGHT_MAX, TransactionalDelivery, _Batches
 from tests.spark.cluster import Cluster, running_cluster, until
 from tests.spark.two_brokers import TwoBrokers, running_two_brokers
+from tests.support import waiting
 from tests.support.topic_content import bodies_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -192,6 +202,96 @@ def test_a_topic_that_nobody_made_is_named(brokers: TwoBrokers, delivery: str) -
     assert set(counted(brokers.name_server, "made")) == {"a"}
 
 
+# Tasks that fail
+
+
+class Halves:
+    """Half messages of this process: those that are stored, and those that were ended."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stored: set[int] = set()
+        self.rolled_back: set[int] = set()
+        self.refused: str | None = None  # the body that no broker takes
+        self.has_some = threading.Event()
+        stage_one, end = _Batches._stage_one, _Batches._end
+
+        async def staging(batches: _Batches, queue: Any, message: Message) -> tuple[int, int]:
+            if message.body.decode() == self.refused:
+                await waiting.until(lambda: len(self.stored) == IN_FLIGHT_MAX - 1)
+                raise MessageIllegal(13, "not this one", "broker-a")
+            place = await stage_one(batches, queue, message)
+            self.stored.add(place[0])
+            self.has_some.set()
+            return place
+
+        async def ending(
+            batches: _Batches, queue: Any, log_offset: int, half_offset: int, is_commit: bool
+        ) -> None:
+            await end(batches, queue, log_offset, half_offset, is_commit)
+            assert not is_commit
+            self.rolled_back.add(log_offset)
+
+        monkeypatch.setattr(_Batches, "_stage_one", staging)
+        monkeypatch.setattr(_Batches, "_end", ending)
+
+
+def test_what_a_failed_task_has_on_its_way_is_called_off_and_taken_back(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    halves = Halves(monkeypatch)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"body": ["a"] * 100})
+        yield pa.RecordBatch.from_pydict({"body": ["b"] * 4_000})
+        assert halves.has_some.wait(10)
+        raise ValueError("upstream")
+
+    with pytest.raises(ValueError, match="upstream"):
+        sink(closed_cluster.name_server, topic="orders").write(failing(), Task("query", 0, 0))
+
+    assert 0 < len(halves.stored) < 4_100
+    assert halves.rolled_back == halves.stored
+
+
+def test_a_queue_that_fails_half_way_leaves_nothing_open(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    halves = Halves(monkeypatch)
+    halves.refused = "0001"
+    bodies = [f"{number:04}" for number in range(IN_FLIGHT_MAX)]
+
+    with pytest.raises(MessageIllegal, match="not this one"):
+        sink(closed_cluster.name_server, topic="orders").write(rows(bodies), Task("query", 0, 0))
+
+    assert len(halves.stored) == IN_FLIGHT_MAX - 1
+    assert halves.rolled_back == halves.stored
+
+
+def test_a_roll_back_that_fails_does_not_hide_why_the_task_failed(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    batches = [{"body": ["a"]}, {"body": ["b"]}, {"body": [None]}]
+
+    may_end = asyncio.Event()
+
+    async def never(batches: _Batches, *place: Any) -> None:
+        await may_end.wait()
+
+    monkeypatch.setattr(_Batches, "_end", never)
+    monkeypatch.setattr(row_sending, "CALL_OFF_MAX_S", 0.1)
+    delivery = sink(closed_cluster.name_server, topic="orders")
+    link, _ = delivery._batches()
+    monkeypatch.setattr(links, "CALL_MAX_S", 0.3)
+    with pytest.raises(MessageRefused, match="body"):
+        delivery.write(map(pa.RecordBatch.from_pydict, batches), Task("query", 0, 0))
+
+    assert "halves_left_open reason=name servers and brokers have not answered" in caplog.text
+    link.on_loop(may_end.set)
+
+
 # Drivers that are gone, and clocks that differ
 
 
@@ -205,7 +305,7 @@ def asking(tmp_path: Path) -> Iterator[Cluster]:
 
 def make(name_server: str, topic: str, queues: int = 1) -> None:
     with Producer("makers", name_server=name_server) as producer:
-        producer.create_topic(topic, queues=queues)
+        producer.create_topic(topic, queues=queues, template_topic="DefaultCluster")
 
 
 def decided(delivery: TransactionalDelivery, staged: Staged) -> CommitDecision:

@@ -1,10 +1,10 @@
 """The rows of one task on their way: the next ones are made ready while these are sent."""
 
 import asyncio
+import logging
 import sys
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,11 +29,16 @@ from emberq.spark.outgoing_rows import RowMessages, placed
 from emberq.spark.row_rules import SIZE_HINT
 from emberq.spark.sink_options import SEND_MAX_BYTES, Delivered, SinkOptions
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 ByQueue = Mapping[MessageQueue, list[Message]]
 
 # What brokers, official ones too, say about a request or a message that is too large for them.
 _SIZE_REMARKS = ("size exceeded", "length limit")
+
+# How long a task that has failed waits until what was on its way is over and taken back.
+CALL_OFF_MAX_S = 30.0
 
 _producers: dict[tuple[int, str], Producer] = {}  # by link and group
 
@@ -95,24 +100,31 @@ class RowSending:
         self._encoded = encoded
 
     def run(self, batches: Iterator[Any]) -> int:
-        """Send all rows; returns how many.
+        """Send all rows; returns how many. Behind a failure nothing is on its way any more: the
+        process lives on, and rows of the next attempt must not be overtaken by these.
 
         Raises:
             BrokerNotFound: a broker that the options name is away, and stays so.
             MessageRefused, SendFailed, BrokerError
         """
-        on_the_way: Future[None] | None = None
-        for number, batch in enumerate(batches):
-            work = self._ready(batch, self._task.first_queue + number)
-            try:
-                if on_the_way is not None:
-                    on_the_way.result()
-            except BaseException:
-                work.close()
-                raise
-            on_the_way = self._link.submit(work)
-        if on_the_way is not None:
-            on_the_way.result()
+        link = self._link
+        on_the_way: asyncio.Task[None] | None = None
+        try:
+            for number, batch in enumerate(batches):
+                work = self._ready(batch, self._task.first_queue + number)
+                try:
+                    if on_the_way is not None:
+                        link.wait(_arrived(on_the_way))
+                except BaseException:
+                    work.close()
+                    raise
+                on_the_way = link.wait(_begun(work))
+            if on_the_way is not None:
+                link.wait(_arrived(on_the_way))
+        except BaseException:
+            if on_the_way is not None:
+                link.wait(_called_off(on_the_way))
+            raise
         return self._rows.count
 
     def _ready(self, batch: Any, first_queue: int) -> Coroutine[Any, Any, None]:
@@ -160,6 +172,23 @@ class RowSending:
     async def _queues(self, topic: str) -> list[MessageQueue]:
         work = partial(queues_for, self._link, self._producer, topic, self._options)
         return await sent_again(work, self._producer, topic, self._options)
+
+
+async def _begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)
+
+
+async def _arrived(work: asyncio.Task[None]) -> None:
+    await work
+
+
+async def _called_off(work: asyncio.Task[None]) -> None:
+    work.cancel()
+    _, still_under_way = await asyncio.wait([work], timeout=CALL_OFF_MAX_S)
+    if still_under_way:
+        log.warning("rows_still_on_their_way waited_s=%g", CALL_OFF_MAX_S)
+    elif not work.cancelled():
+        work.exception()  # it failed as well: asyncio would call that forgotten
 
 
 async def queues_for(

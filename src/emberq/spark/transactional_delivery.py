@@ -101,7 +101,10 @@ class TransactionalDelivery:
             RowSending(rows, link, known.producer, task, options, send).run(batches)
         except BaseException:
             # Nobody will ever commit these writes: their ids stay here.
-            link.run(lambda: known.roll_back(staged.halves), 0)
+            try:
+                link.run(lambda: known.roll_back(staged.halves), 0)
+            except EmberqError as error:  # the first failure is what its user wants to know
+                log.warning("halves_left_open reason=%s", error)
             raise
         if has_name:
             staged.count_rows()
@@ -189,7 +192,7 @@ class _Batches:
             write, halves = _new_write(), Halves()
             try:
                 await self._stage(by_queue, f"{staged.batch_key}/{write}", halves)
-            except EmberqError:
+            except BaseException:  # also when its task is called off
                 await self.roll_back(halves)
                 raise
             staged.add(write, halves)
@@ -199,19 +202,33 @@ class _Batches:
             await sent_again(attempt, self.producer, topic, self._options)
 
     async def _stage(self, by_queue: ByQueue, mark: str, halves: Halves) -> None:
-        """Side by side; note where they are, in their order."""
+        """Side by side; note where they are, in their order, and those that are stored also when
+        others fail."""
+        for queue, own in by_queue.items():
+            places: dict[int, tuple[int, int]] = {}
+            try:
+                await self._stage_queue(queue, own, mark, places)
+            finally:
+                own_halves = halves.setdefault(queue, QueueHalves())
+                for number in sorted(places):
+                    own_halves.add(*places[number])
+
+    async def _stage_queue(
+        self,
+        queue: MessageQueue,
+        messages: Sequence[Message],
+        mark: str,
+        places: dict[int, tuple[int, int]],
+    ) -> None:
         turns = asyncio.Semaphore(IN_FLIGHT_MAX)
 
-        async def stage(queue: MessageQueue, message: Message) -> tuple[int, int]:
+        async def stage(number: int, message: Message) -> None:
             properties = {**message.properties, WRITE_PROPERTY: mark}
             async with turns:
-                return await self._stage_one(queue, replace(message, properties=properties))
+                marked = replace(message, properties=properties)
+                places[number] = await self._stage_one(queue, marked)
 
-        for queue, own in by_queue.items():
-            places = await side_by_side(stage(queue, message) for message in own)
-            own_halves = halves.setdefault(queue, QueueHalves())
-            for log_offset, half_offset in places:
-                own_halves.add(log_offset, half_offset)
+        await side_by_side(stage(number, message) for number, message in enumerate(messages))
 
     async def roll_back(self, halves: Halves) -> None:
         """As far as that can be done now: brokers ask about the others."""

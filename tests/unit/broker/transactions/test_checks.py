@@ -150,7 +150,7 @@ async def test_a_half_message_without_room_for_a_copys_properties_does_not_stop_
     checking: Checking, caplog: pytest.LogCaptureFixture, is_immune: bool
 ) -> None:
     checking.join()
-    more = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "100"} if is_immune else {}
+    more: dict[str, Any] = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "100"} if is_immune else {}
     room = PROPERTIES_SIZE_MAX - len(send_half(checking.broker, big="x", **more).properties) + 1
     full = send_half(checking.broker, b"full", big="x" * room, **more)
     send_half(checking.broker, b"other", UNIQ_KEY="U1")

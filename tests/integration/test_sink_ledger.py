@@ -11,17 +11,22 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from emberq import Producer
 from emberq.client.aio import transactions
-from emberq.client.core.message import Message
+from emberq.client.aio.client import Client
+from emberq.client.aio.producer import Producer as AioProducer
+from emberq.client.core.message import Message, SendStatus
 from emberq.errors import (
+    BrokerError,
     BrokerNotFound,
     ClientError,
     MessageIllegal,
     MessageRefused,
     TopicNotFound,
 )
+from emberq.protocol.headers.transactions import EndTransaction
 from emberq.spark import ledger_topic, links, row_sending, transactional_delivery
 from emberq.spark.batch_ledger import CommitDecision
 from emberq.spark.ledger_place import LEDGER_TOPIC
@@ -290,6 +295,99 @@ def test_a_roll_back_that_fails_does_not_hide_why_the_task_failed(
 
     assert "halves_left_open reason=name servers and brokers have not answered" in caplog.text
     link.on_loop(may_end.set)
+
+
+# Behind the decision
+
+AGAIN = {"retries": "3"}
+PUT_OFF = [
+    (1, "OS page cache busy, please try another machine"),
+    (1, "UNKNOWN_ERROR"),
+    (14, "Service not available now."),
+]
+
+
+class Refusals:
+    """What brokers answer to ends, by their number; all others they carry out."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, by_number: dict[int, Any]) -> None:
+        self.ends = 0
+        call = Client.call_broker
+
+        async def answering(
+            client: Client, name: str, header: Any, *given: Any, **more: Any
+        ) -> Any:
+            if isinstance(header, EndTransaction):
+                self.ends += 1
+                if (refusal := by_number.get(self.ends)) is not None:
+                    raise BrokerError(*refusal, name)
+            return await call(client, name, header, *given, **more)
+
+        monkeypatch.setattr(Client, "call_broker", answering)
+
+
+def test_ends_that_a_broker_puts_off_are_sent_again(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
+    bodies = [f"{number:04}" for number in range(50)]
+    staged = delivery.write(rows(bodies), Task("query", 0, 0))
+    Refusals(monkeypatch, dict(zip((20, 45, 70), PUT_OFF, strict=True)))
+
+    delivery.commit([staged])
+
+    assert bodies_of(closed_cluster.name_server, "orders") == [bodies]
+
+
+def test_ends_that_a_broker_refuses_for_good_fail_at_once(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
+    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    refusals = Refusals(monkeypatch, {1: (1, "Find prepared transaction message failed")})
+
+    with pytest.raises(BrokerError, match="Find prepared"):
+        delivery.commit([staged])
+
+    assert refusals.ends == 1
+
+
+def test_a_decision_that_is_not_safe_in_time_is_written_again(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
+    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    send, tags = AioProducer.send, list[str]()
+
+    async def slow_once(producer: Any, message: Message, **how: Any) -> Any:
+        result = await send(producer, message, **how)
+        tags.append(message.tags or "")
+        is_first = tags.count(message.tags or "") == 1
+        return replace(result, status=SendStatus.FLUSH_DISK_TIMEOUT) if is_first else result
+
+    monkeypatch.setattr(AioProducer, "send", slow_once)
+    delivery.commit([staged])
+
+    assert tags == ["part", "part", "commit", "commit", "done", "done"]
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
+
+
+def test_a_batch_that_is_visible_has_not_failed_because_that_is_not_written_down(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders")
+
+    async def away(ledger: LedgerTopic, *what: Any) -> None:
+        raise BrokerNotFound("broker-a is away")
+
+    monkeypatch.setattr(LedgerTopic, "note_done", away)
+    delivery.commit([delivery.write(rows(["a"]), Task("query", 0, 0))])
+
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
 
 
 # Drivers that are gone, and clocks that differ

@@ -11,10 +11,11 @@ from typing import TypeVar
 from msgspec import Struct
 
 from emberq.client.aio.producer import Producer
-from emberq.client.core.message import Message
+from emberq.client.core.message import Message, SendStatus
 from emberq.client.core.received import ReceivedMessage
-from emberq.errors import ClientError, SendFailed
+from emberq.errors import ClientError, SendFailed, SystemBusy
 from emberq.model.queue import MessageQueue
+from emberq.protocol.codes import ResponseCode
 from emberq.spark.batch_ledger import (
     AbortDecision,
     CommitDecision,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 VISIBLE_WITHIN_S = 30.0
 _POLL_FIRST_S, _POLL_MAX_S = 0.005, 0.5
 _CLAIM = "claim"
+_NOT_SAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 _MS = 1000
 
 
@@ -183,9 +185,15 @@ class LedgerTopic:
         """Its offset. A message that is there twice says the same twice."""
         message = Message(LEDGER_TOPIC, body, keys=key, tags=tag)
 
+        assert self._queue is not None
+        broker_name = self._queue.broker_name
+
         async def once() -> int:
             timeout_s = self._options.timeout_s
             result = await self._producer.send(message, queue=self._queue, timeout=timeout_s)
+            if result.status in _NOT_SAFE:
+                code = ResponseCode[result.status.name]
+                raise SystemBusy(code, f"{key} is stored, and not safe in time", broker_name)
             if result.status != "SEND_OK":
                 raise SendFailed(f"the ledger's message {key} was stored as {result.status}", ())
             return result.queue_offset

@@ -20,6 +20,7 @@ from emberq.client.aio.transactions import half_properties
 from emberq.client.core.message import Message
 from emberq.client.core.received import ReceivedMessage, received_messages
 from emberq.errors import (
+    BrokerError,
     ClientError,
     EmberqError,
     RemotingError,
@@ -27,6 +28,7 @@ from emberq.errors import (
     SystemBusy,
 )
 from emberq.model.queue import MessageQueue
+from emberq.protocol.codes import ResponseCode
 from emberq.protocol.headers.queries import ViewMessageById
 from emberq.protocol.headers.transactions import EndTransaction
 from emberq.record.message_id import parse_offset_id
@@ -56,7 +58,9 @@ log = logging.getLogger(__name__)
 
 GROUP_SUFFIX = "-transactions"
 IN_FLIGHT_MAX = 64
-BUSY_PAUSE_S = 0.1
+BUSY_PAUSE_S, BUSY_PAUSE_MAX_S = 0.1, 5.0
+# How brokers that cannot end a half message now say so with code 1, which stands for much else.
+_PASSING_REMARKS = ("page cache busy", "mapped file failed", "UNKNOWN_ERROR")
 # As long as somebody may be carrying a commit out, brokers that ask are told to ask again: two
 # that end the same half message at once would have official brokers deliver it twice.
 LEASE_S = 120.0
@@ -241,6 +245,7 @@ class _Batches:
         """Only a broker that says "busy" is asked again: a half message that is stored without an
         answer would stand beside the second one."""
         sender = self.producer.halves
+        pause_s = BUSY_PAUSE_S
         for attempt in range(self._options.retries + 1):
             ready = sender.half(message)
             try:
@@ -250,7 +255,8 @@ class _Batches:
             except SystemBusy:
                 if attempt == self._options.retries:
                     raise
-                await asyncio.sleep(BUSY_PAUSE_S * 2**attempt)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, BUSY_PAUSE_MAX_S)
                 continue
             if result.status != "SEND_OK":
                 raise SendFailed(f"{ready.message_id} was stored as {result.status}", ())
@@ -324,7 +330,17 @@ class _Batches:
                 await self._commit_part(part, is_begun=not parts)
             finally:
                 lease.cancel()
-            await self.ledger.note_done(batch_key, commit, number + 1)
+            await self._note_done(batch_key, commit, number + 1)
+
+    async def _note_done(self, batch_key: str, commit: CommitDecision, done: int) -> None:
+        """When all is visible the batch has not failed because that is not written down: who is
+        asked about it looks up what was ended."""
+        try:
+            await self.ledger.note_done(batch_key, commit, done)
+        except EmberqError as error:
+            if done < commit.parts:
+                raise
+            log.warning("end_not_noted batch=%s reason=%s", batch_key, error)
 
     async def _keep_lease(self, batch_key: str, commit: CommitDecision, done: int) -> None:
         while True:
@@ -337,7 +353,12 @@ class _Batches:
         async def attempt() -> None:
             nonlocal is_begun
             was_begun, is_begun = is_begun, True
-            await self.end_all(part, is_commit=True, is_begun=was_begun)
+            try:
+                await self.end_all(part, is_commit=True, is_begun=was_begun)
+            except BrokerError as error:
+                if not _is_passing(error):
+                    raise
+                raise SystemBusy(error.code, error.remark, error.broker) from error
 
         topic = next(iter(part)).topic
         await sent_again(attempt, self.producer, topic, self._options)
@@ -449,6 +470,12 @@ class _Batches:
         log.warning("batch_taken_over batch=%s parts=%d", batch_key, commit.parts - parts_done)
         await self._carry_out(batch_key, commit)
         log.info("batch_finished batch=%s", batch_key)
+
+
+def _is_passing(error: BrokerError) -> bool:
+    """Whether a broker that refuses an end will take it later."""
+    is_passing = any(remark in error.remark for remark in _PASSING_REMARKS)
+    return is_passing or error.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
 def _writes(staged: Sequence[Staged]) -> list[str]:

@@ -5,6 +5,9 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from operator import sub
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -44,6 +47,11 @@ class Staged(Struct, frozen=True, kw_only=True):
     halves: Halves = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Packed, as parts are: a driver takes results of all tasks together only up to
+        `spark.driver.maxResultSize`, and plain these are 16 bytes for each row."""
+        return _unpickled, (self.batch_key, self.writes, encode_part(self.halves), self.rows)
+
     def add(self, write: str, halves: Halves) -> None:
         """One more write, which is whole."""
         self.writes.append(write)
@@ -60,6 +68,10 @@ class Staged(Struct, frozen=True, kw_only=True):
         """Have `rows` of what was staged."""
         for queue, own in self.halves.items():
             self.rows[queue.topic] += len(own)
+
+
+def _unpickled(batch_key: str, writes: list[str], halves: bytes, rows: Counter[str]) -> Staged:
+    return Staged(batch_key=batch_key, writes=writes, halves=decode_part(halves), rows=rows)
 
 
 class _Row(Struct, array_like=True):
@@ -121,11 +133,8 @@ def decode_part(body: bytes) -> Halves:
 
 def _packed(offsets: "array[int]") -> bytes:
     """Differences: those of neighbours are small, and alike."""
-    before = 0
-    steps = array("q")
-    for offset in offsets:
-        steps.append(offset - before)
-        before = offset
+    steps = offsets[:1]
+    steps.extend(map(sub, offsets[1:], offsets))
     if sys.byteorder == "big":
         steps.byteswap()
     return steps.tobytes()
@@ -134,9 +143,7 @@ def _packed(offsets: "array[int]") -> bytes:
 def _unpacked(content: bytes) -> "array[int]":
     if len(content) % _INT64:
         raise RecordError(f"a list of numbers of {len(content)} bytes")
-    offsets = array("q", content)
+    steps = array("q", content)
     if sys.byteorder == "big":
-        offsets.byteswap()
-    for index in range(1, len(offsets)):
-        offsets[index] += offsets[index - 1]
-    return offsets
+        steps.byteswap()
+    return array("q", accumulate(steps))

@@ -1,5 +1,6 @@
 """What decisions about a batch come to, and where its half messages are."""
 
+import pickle
 from array import array
 
 import pytest
@@ -144,6 +145,21 @@ def test_a_part_reads_as_it_was_written(places: dict[MessageQueue, list[tuple[in
 def test_other_bytes_are_no_part(body: bytes) -> None:
     with pytest.raises(RecordError):
         decode_part(body)
+
+
+def test_what_a_task_has_staged_comes_to_the_driver_as_it_was_and_small() -> None:
+    staged = Staged(batch_key="query-7")
+    halves = QueueHalves(
+        array("q", range(10**9, 10**9 + 450 * 100_000, 450)),
+        array("q", range(10**6, 10**6 + 100_000)),
+    )
+    staged.add("w", {MessageQueue("b", 0, "orders"): halves})
+    staged.count_rows()
+
+    sent = pickle.dumps(staged)
+
+    assert pickle.loads(sent) == staged
+    assert len(sent) < 20_000  # plain it would be 1.6 MB
 
 
 def test_a_large_batch_is_cut_into_parts_that_keep_each_queue_in_order() -> None:

@@ -6,6 +6,7 @@ before, so that no two of them can both find a message missing.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -26,8 +27,12 @@ from emberq.store.consume_queue import ENTRY
 from emberq.store.message_store import MessageStore
 from emberq.store.results import PutStatus
 
-# Requests that wait for their turn; more are told that the broker is busy.
+# Requests that wait for their turn, and what they weigh; more are told that the broker is busy.
 WAITING_MAX = 256
+WAITING_MAX_BYTES = 64 * 1024 * 1024
+# Whoever sent a request that has waited so long has given it up (`send.timeoutMs` of the sink) and
+# sends it again: looking its messages up would only keep back the others.
+TURN_WAIT_MAX_S = 10.0
 # How long the index may be behind the log before requests are refused.
 INDEX_WAIT_MAX_S = 5.0
 INDEX_LOOK_S = 0.002
@@ -41,6 +46,13 @@ class _Waiting(Struct, frozen=True):
     connection: Connection
     topic: str
     keys: list[str]
+    size: int
+    came_at_s: float
+
+    @property
+    def is_given_up(self) -> bool:
+        waited_s = time.monotonic() - self.came_at_s
+        return self.connection.is_closed or waited_s > TURN_WAIT_MAX_S
 
 
 class SendOnceHandler:
@@ -58,6 +70,7 @@ class SendOnceHandler:
         self._send = send
         self._cold_reads = cold_reads
         self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0  # with the one that is looked at
         self._is_at_work = False
         # The index must know the log up to here before anything is believed missing.
         self._needed_end = store.log.end
@@ -71,19 +84,28 @@ class SendOnceHandler:
                 ResponseCode.INVALID_PARAMETER,
                 "without an index (messageIndexEnable) nobody knows what is stored",
             )
-        if len(self._waiting) >= WAITING_MAX:
+        size = len(command.body)
+        is_too_much = self._waiting_bytes + size > WAITING_MAX_BYTES
+        if len(self._waiting) >= WAITING_MAX or (self._waiting and is_too_much):
             raise RequestRejected(ResponseCode.SYSTEM_BUSY, "too many sends wait for the index")
+        # What is new is stored as by 320, where `m` says whether the body is a batch.
         fields = {**(command.fields or {}), "m": "true"}
         command.fields = fields
         keys = unique_keys(command.body)
         connection.requests_in_flight += 1
-        self._waiting.append(_Waiting(command, connection, fields.get("b", ""), keys))
+        self._waiting_bytes += size
+        came_at_s = time.monotonic()
+        self._waiting.append(
+            _Waiting(command, connection, fields.get("b", ""), keys, size, came_at_s)
+        )
         if not self._is_at_work:
             self._is_at_work = True
             self._next(INDEX_WAIT_MAX_S)
         return None
 
     def _next(self, patience_s: float) -> None:
+        while self._waiting and self._waiting[0].is_given_up:
+            self._answer(self._waiting.popleft(), _refuse_late)
         if not self._waiting:
             self._is_at_work = False
             return
@@ -105,6 +127,7 @@ class SendOnceHandler:
         self._cold_reads.start(lambda: self._stored(first.topic, first.keys), done)
 
     def _answer(self, waiting: _Waiting, make: Callable[[], Answer]) -> None:
+        self._waiting_bytes -= waiting.size
         waiting.connection.requests_in_flight -= 1
         waiting.connection.answer_with(waiting.command, make)
 
@@ -151,6 +174,10 @@ class SendOnceHandler:
             return False
         entry = queue.entries_from_disk(offset, 1)
         return len(entry) == ENTRY.size and ENTRY.unpack(entry)[0] == record.log_offset
+
+
+def _refuse_late() -> Answer:
+    raise RequestRejected(ResponseCode.SYSTEM_BUSY, "it has waited too long for its turn")
 
 
 def _refuse_behind() -> Answer:

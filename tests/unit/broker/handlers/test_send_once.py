@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from emberq.broker.cold_reads import ColdReads
+from emberq.broker.handlers import send_once
 from emberq.broker.handlers.send_once import SendOnceHandler
 from emberq.errors import RequestRejected
 from emberq.protocol.codes import EmberqCode, ResponseCode
@@ -21,10 +23,13 @@ from tests.support.waiting import until
 from tests.unit.broker.sending import Peer, Sending, send_request, sending
 
 TOPIC = "Orders"
+DEADLINE_S = 10.0
 
 
 class OncePeer(Peer):
     """A connection whose requests are answered later."""
+
+    is_closed = False
 
     def answer_with(self, request: Command, make: Callable[[], Answer]) -> None:
         try:
@@ -48,22 +53,28 @@ class Once:
 
     async def send(self, *ids: str, topic: str = TOPIC, queue_id: int = 0) -> Command:
         """The answer to messages whose bodies are their ids."""
-        peer: Any = OncePeer()
+        return await self.answer_to(self.begin(*ids, topic=topic, queue_id=queue_id))
+
+    def begin(self, *ids: str, topic: str = TOPIC, queue_id: int = 0) -> OncePeer:
+        """Send them, and wait for nothing."""
+        peer = OncePeer()
         body = b"".join(
             encode_batch_element(each.encode(), f"UNIQ_KEY\x01{each}\x02WAIT\x01true\x02".encode())
             for each in ids
         )
         request = send_request(topic, body, code=EmberqCode.SEND_ONCE, queue_id=queue_id)  # type: ignore[arg-type] # a code of our own
 
-        assert self._handler.send_once(request, peer) is None
+        connection: Any = peer
+        assert self._handler.send_once(request, connection) is None
+        return peer
 
+    async def answer_to(self, peer: OncePeer) -> Command:
         def is_answered() -> bool:
             self.store.poll()
             return bool(peer.answered)
 
         await until(is_answered)
-        found: Command = peer.answered[0]
-        return found
+        return peer.answered[0]
 
 
 @contextmanager
@@ -133,6 +144,59 @@ async def test_what_is_there_counts_after_a_restart(tmp_path: Path) -> None:
         await again.send("A")
 
         assert bodies_of(again.store) == [b"A"]
+
+
+# Requests that wait for their turn
+
+
+@contextmanager
+def held_up(once: Once, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """While this lasts no message is found, nor missed."""
+    may_go_on = Event()
+    find = once.store.find_by_key
+
+    def held(*asked: Any) -> Any:
+        assert may_go_on.wait(DEADLINE_S)
+        return find(*asked)
+
+    monkeypatch.setattr(once.store, "find_by_key", held)
+    try:
+        yield
+    finally:
+        may_go_on.set()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_what_its_sender_has_given_up_is_neither_looked_up_nor_stored(
+    once: Once, monkeypatch: pytest.MonkeyPatch, is_closed: bool
+) -> None:
+    with held_up(once, monkeypatch):
+        first, late = once.begin("A"), once.begin("B")
+        late.is_closed = is_closed
+        if not is_closed:
+            monkeypatch.setattr(send_once, "TURN_WAIT_MAX_S", 0.0)
+    found = await once.answer_to(late)
+    monkeypatch.setattr(send_once, "TURN_WAIT_MAX_S", 10.0)
+
+    assert (await once.answer_to(first)).code == ResponseCode.SUCCESS
+    assert found.code == ResponseCode.SYSTEM_BUSY
+    assert late.requests_in_flight == 0
+    assert (await once.send("C")).code == ResponseCode.SUCCESS
+    assert bodies_of(once.store) == [b"A", b"C"]
+
+
+async def test_what_waits_has_a_limit_in_bytes_and_one_request_is_always_taken(
+    once: Once, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_once, "WAITING_MAX_BYTES", 1)
+    with held_up(once, monkeypatch):
+        first, second = once.begin("A"), once.begin("B")
+        with pytest.raises(RequestRejected, match="too many sends wait"):
+            once.begin("C")
+
+    for peer in (first, second):
+        assert (await once.answer_to(peer)).code == ResponseCode.SUCCESS
+    assert (await once.send("C")).code == ResponseCode.SUCCESS
 
 
 async def test_who_repeats_messages_that_are_not_on_the_disk_in_time_is_told_so(

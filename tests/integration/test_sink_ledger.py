@@ -2,10 +2,12 @@
 batches whose driver is gone."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +312,9 @@ PUT_OFF = [
 class Refusals:
     """What brokers answer to ends, by their number; all others they carry out."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, by_number: dict[int, Any]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, by_number: dict[int, tuple[int, str]]
+    ) -> None:
         self.ends = 0
         call = Client.call_broker
 
@@ -320,7 +324,8 @@ class Refusals:
             if isinstance(header, EndTransaction):
                 self.ends += 1
                 if (refusal := by_number.get(self.ends)) is not None:
-                    raise BrokerError(*refusal, name)
+                    code, remark = refusal
+                    raise BrokerError(code, remark, name)
             return await call(client, name, header, *given, **more)
 
         monkeypatch.setattr(Client, "call_broker", answering)
@@ -445,6 +450,81 @@ def test_of_those_who_would_finish_a_batch_the_first_does(asking: Cluster) -> No
     assert not claim(60.0)  # the driver has decided just now
     assert claim(0.0)
     assert not claim(60.0)
+
+
+@pytest.fixture
+def lease_s(monkeypatch: pytest.MonkeyPatch) -> float:
+    """A short one."""
+    monkeypatch.setattr(transactional_delivery, "OTHER_HANDS_LOOK_S", 0.05)
+    monkeypatch.setattr(transactional_delivery, "LEASE_S", 1.5)
+    return 1.5
+
+
+def test_a_driver_waits_for_a_process_that_carries_its_batch_out(
+    closed_cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    lease_s: float,
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders")
+    staged = delivery.write(rows(["a", "b"]), Task("query", 0, 0))
+    commit = decided(delivery, staged)
+    link, known = delivery._batches()
+    until(lambda: link.wait(known.ledger.claim("query-0", commit, 0, lease_s)))
+    refusals = Refusals(monkeypatch, {})
+    caplog.set_level(logging.INFO, logger=transactional_delivery.__name__)
+
+    with ThreadPoolExecutor() as threads:
+        driver = threads.submit(delivery.commit, [staged])
+        until(lambda: "batch_in_other_hands batch=query-0" in caplog.text or driver.done())
+        assert refusals.ends == 0  # so no half message is ended twice at once
+        link.wait(known._carry_out("query-0", commit, signed_at_s=time.monotonic()))
+        driver.result(timeout=30)
+
+    assert refusals.ends == 2
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
+
+
+def test_a_driver_goes_on_when_the_process_that_has_its_batch_is_gone_as_well(
+    closed_cluster: Cluster, caplog: pytest.LogCaptureFixture, lease_s: float
+) -> None:
+    caplog.set_level(logging.INFO, logger=transactional_delivery.__name__)
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders")
+    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    commit = decided(delivery, staged)
+    link, known = delivery._batches()
+    until(lambda: link.wait(known.ledger.claim("query-0", commit, 0, lease_s)))
+
+    delivery.commit([staged])
+
+    assert "batch_in_other_hands" in caplog.text
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
+
+
+def test_a_driver_that_stood_still_looks_at_each_message_before_it_ends_it(
+    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders")
+    staged = delivery.write(rows(["a", "b"]), Task("query", 0, 0))
+    commit = decided(delivery, staged)
+    link, known = delivery._batches()
+    looked: list[int] = []
+    is_visible = _Batches._is_visible
+
+    async def looking(batches: _Batches, queue: Any, log_offset: int) -> bool:
+        looked.append(log_offset)
+        return await is_visible(batches, queue, log_offset)
+
+    monkeypatch.setattr(_Batches, "_is_visible", looking)
+    long_ago_s = time.monotonic() - 2 * transactional_delivery.LEASE_S
+    parts = list(parts_of([staged]))
+    link.wait(known._carry_out("query-0", commit, parts, signed_at_s=long_ago_s))
+
+    assert len(looked) == 2
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
 
 
 def test_a_clock_that_is_behind_the_brokers_is_no_reason_to_wait(

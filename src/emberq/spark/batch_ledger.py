@@ -5,7 +5,7 @@ counts for everybody: drivers, drivers that were taken for dead, and whoever a b
 messages are described in docs/formats/sink-ledger.md.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -85,6 +85,16 @@ def counted_signs(signs: Iterable[WorkSign], lease_ms: float) -> list[WorkSign]:
         if not (sign.is_claim and is_early):
             counted.append(sign)
     return counted
+
+
+def is_held(counted: Sequence[WorkSign], offset: int, lease_ms: float) -> bool:
+    """Whether a process that has claimed a batch was at work on it when the sign at an offset was
+    stored."""
+    before = [sign for sign in counted if sign.offset < offset]
+    if not any(sign.is_claim for sign in before):
+        return False
+    own = next(sign for sign in counted if sign.offset == offset)
+    return own.stored_at_ms - before[-1].stored_at_ms < lease_ms
 
 
 def check_is_same_write(batch_key: str, commit: CommitDecision, rows: Mapping[str, int]) -> None:

@@ -26,6 +26,7 @@ from emberq.spark.batch_ledger import (
     decode_decision,
     encode_decision,
     is_decided,
+    is_held,
     outcome,
 )
 from emberq.spark.ledger_place import LEDGER_TOPIC, LedgerPlace
@@ -162,16 +163,32 @@ class LedgerTopic:
     ) -> bool:
         """Say that a commit is carried out here from now on. It holds if nobody has worked on it
         for so long, by the broker's clock: of several who say so at once, for the first."""
+        offset = await self._append(_done_key(batch_key, commit), _CLAIM, b"%d" % parts_done)
+        counted = await self._counted(batch_key, commit, offset, lease_s)
+        return any(sign.offset == offset for sign in counted)
+
+    async def resume(
+        self, batch_key: str, commit: CommitDecision, parts_done: int, lease_s: float
+    ) -> bool:
+        """The same by a driver that repeats the batch: the driver before it is gone, so nobody has
+        to wait for its lease to end. It holds unless a process that has claimed the batch is at
+        work."""
+        offset = await self._append(_done_key(batch_key, commit), "done", b"%d" % parts_done)
+        counted = await self._counted(batch_key, commit, offset, lease_s)
+        return not is_held(counted, offset, lease_s * _MS)
+
+    async def _counted(
+        self, batch_key: str, commit: CommitDecision, offset: int, lease_s: float
+    ) -> list[WorkSign]:
+        """Signs of work up to an own one at least."""
         key = _done_key(batch_key, commit)
-        offset = await self._append(key, _CLAIM, b"%d" % parts_done)
 
         async def look() -> list[ReceivedMessage] | None:
             notes = await self._messages(key)
             return notes if any(note.queue_offset == offset for note in notes) else None
 
-        notes = await self._seen(look, f"a claim of batch {batch_key}")
-        signs = await self._signs(batch_key, notes)
-        return any(sign.offset == offset for sign in counted_signs(signs, lease_s * _MS))
+        notes = await self._seen(look, f"a message about the work on batch {batch_key}")
+        return counted_signs(await self._signs(batch_key, notes), lease_s * _MS)
 
     async def _signs(self, batch_key: str, notes: Sequence[ReceivedMessage]) -> list[WorkSign]:
         about_it = [*notes, *await self._messages(batch_key)]

@@ -33,8 +33,9 @@ from emberq.protocol.headers.queries import ViewMessageById
 from emberq.protocol.headers.transactions import EndTransaction
 from emberq.record.message_id import parse_offset_id
 from emberq.record.system_flag import TransactionType
+from emberq.spark.batch_lease import BatchLease
 from emberq.spark.batch_ledger import CommitDecision, Outcome, check_is_same_write
-from emberq.spark.ledger_topic import LedgerTopic
+from emberq.spark.ledger_topic import LedgerTopic, Progress
 from emberq.spark.links import (
     Link,
     link_to,
@@ -64,6 +65,8 @@ _PASSING_REMARKS = ("page cache busy", "mapped file failed", "UNKNOWN_ERROR")
 # As long as somebody may be carrying a commit out, brokers that ask are told to ask again: two
 # that end the same half message at once would have official brokers deliver it twice.
 LEASE_S = 120.0
+# How often a driver looks whether a batch that others carry out is visible.
+OTHER_HANDS_LOOK_S = 1.0
 # Brokers ask about every half message: a batch that is open is looked up once in this time.
 OPEN_FOR_S = 0.5
 OPEN_BATCHES_MAX = 1000
@@ -276,12 +279,13 @@ class _Batches:
         parts = list(parts_of(staged))
         if not parts:
             return  # no rows
+        began_s = time.monotonic()
         decision_id = await self.ledger.commit(batch_key, _writes(staged), parts, rows)
         found = await self.ledger.outcome_after(batch_key, decision_id)
         if found.commit is None:
             raise ClientError(f"batch {batch_key} was given up before its commit")
         if found.commit.id == decision_id:
-            await self._carry_out(batch_key, found.commit, parts)
+            await self._carry_out(batch_key, found.commit, parts, signed_at_s=began_s)
         else:  # another driver was first
             await self._carry_out_other(batch_key, found, staged, rows)
 
@@ -294,7 +298,7 @@ class _Batches:
         under_way = self._taken_over.get(batch_key)
         if under_way is not None:
             await asyncio.wait([under_way])
-        await self._carry_out(batch_key, found.commit)
+        await self._go_on(batch_key, found.commit)
         check_is_same_write(batch_key, found.commit, rows)
 
     async def abort(self, staged: Sequence[Staged]) -> None:
@@ -313,39 +317,47 @@ class _Batches:
                 await self.end_all(each.halves, is_commit=False)
 
     async def _carry_out(
-        self, batch_key: str, commit: CommitDecision, parts: Sequence[Halves] = ()
+        self,
+        batch_key: str,
+        commit: CommitDecision,
+        parts: Sequence[Halves] = (),
+        *,
+        signed_at_s: float,
     ) -> None:
-        """Make a committed batch visible. With `parts` at hand nobody has begun with it; else some
-        of it may be visible already, and each half message is looked at before it is ended."""
+        """Make a committed batch visible, of which the ledger says since some time that it is in
+        these hands. With `parts` at hand nobody has begun with it; else some of it may be visible
+        already, and each half message is looked at before it is ended."""
+        lease = BatchLease(self.ledger, batch_key, commit, lease_s=LEASE_S, signed_at_s=signed_at_s)
         done = 0 if parts else (await self.ledger.progress(batch_key, commit, LEASE_S)).parts_done
-        if not parts and done < commit.parts:
-            await self.ledger.note_done(batch_key, commit, done)  # somebody is at it from now on
         for number in range(done, commit.parts):
+            if lease.is_over:
+                await self._go_on(batch_key, commit)
+                return
             if parts:
                 part = parts[number]
             else:
                 part = await self.ledger.part(batch_key, commit, number)
-            lease = asyncio.create_task(self._keep_lease(batch_key, commit, number))
-            try:
+            async with lease.kept(number):
                 await self._commit_part(part, is_begun=not parts)
-            finally:
-                lease.cancel()
-            await self._note_done(batch_key, commit, number + 1)
+            await lease.sign(number + 1)
 
-    async def _note_done(self, batch_key: str, commit: CommitDecision, done: int) -> None:
-        """When all is visible the batch has not failed because that is not written down: who is
-        asked about it looks up what was ended."""
-        try:
-            await self.ledger.note_done(batch_key, commit, done)
-        except EmberqError as error:
-            if done < commit.parts:
-                raise
-            log.warning("end_not_noted batch=%s reason=%s", batch_key, error)
-
-    async def _keep_lease(self, batch_key: str, commit: CommitDecision, done: int) -> None:
+    async def _go_on(self, batch_key: str, commit: CommitDecision) -> None:
+        """Carry out what was begun before. A process that a broker asked may be at it: that one is
+        waited for."""
+        is_looked_at = False
         while True:
-            await asyncio.sleep(LEASE_S / 4)
-            await self.ledger.note_done(batch_key, commit, done)
+            signed_at_s = time.monotonic()
+            progress = await self.ledger.progress(batch_key, commit, LEASE_S)
+            if progress.parts_done >= commit.parts:
+                return
+            if not (is_looked_at and _is_at_work(progress)):
+                done = progress.parts_done
+                if await self.ledger.resume(batch_key, commit, done, LEASE_S):
+                    await self._carry_out(batch_key, commit, signed_at_s=signed_at_s)
+                    return
+                log.info("batch_in_other_hands batch=%s", batch_key)
+                is_looked_at = True
+            await asyncio.sleep(OTHER_HANDS_LOOK_S)
 
     async def _commit_part(self, part: Halves, *, is_begun: bool) -> None:
         """After a failure nobody knows which ends arrived."""
@@ -444,7 +456,7 @@ class _Batches:
             return None
         commit = found.commit
         progress = await self.ledger.progress(batch_key, commit, LEASE_S)
-        if time.time() - progress.worked_at_ms / 1000 < LEASE_S:
+        if _is_at_work(progress):
             return None
         if progress.parts_done < commit.parts:
             # The driver is gone. Brokers do not ask often enough to finish a large batch message
@@ -464,12 +476,18 @@ class _Batches:
     async def _finish(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
         """Carry out what a driver has left, unless another process of the group is at it. After a
         failure somebody is asked again when the lease is over."""
+        claimed_at_s = time.monotonic()
         if not await self.ledger.claim(batch_key, commit, parts_done, LEASE_S):
             self._open[batch_key] = time.monotonic() + LEASE_S
             return
         log.warning("batch_taken_over batch=%s parts=%d", batch_key, commit.parts - parts_done)
-        await self._carry_out(batch_key, commit)
+        await self._carry_out(batch_key, commit, signed_at_s=claimed_at_s)
         log.info("batch_finished batch=%s", batch_key)
+
+
+def _is_at_work(progress: Progress) -> bool:
+    """Whether somebody may be carrying the batch out."""
+    return time.time() - progress.worked_at_ms / 1000 < LEASE_S
 
 
 def _is_passing(error: BrokerError) -> bool:

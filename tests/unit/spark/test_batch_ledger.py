@@ -18,6 +18,7 @@ from emberq.spark.batch_ledger import (
     counted_signs,
     decode_decision,
     encode_decision,
+    is_held,
     outcome,
 )
 from emberq.spark.staged_halves import (
@@ -212,3 +213,17 @@ def test_who_works_keeps_the_lease() -> None:
     work = [WorkSign(number, 1000 + 90 * number) for number in range(4)]
 
     assert counted_signs([*work, claim(9, 1300)], 100) == work
+
+
+def test_a_driver_waits_only_for_a_process_that_has_claimed_its_batch_and_works() -> None:
+    decided, noted = WorkSign(0, 0), WorkSign(1, 1_000)
+    claimed, worked = WorkSign(2, 121_000, is_claim=True), WorkSign(3, 150_000)
+
+    def is_driver_kept_out(*before: WorkSign, at_ms: int) -> bool:
+        own = WorkSign(9, at_ms)
+        return is_held(counted_signs([*before, own], 120_000), 9, 120_000)
+
+    assert not is_driver_kept_out(decided, noted, at_ms=2_000)
+    assert is_driver_kept_out(decided, noted, claimed, at_ms=122_000)
+    assert is_driver_kept_out(decided, noted, claimed, worked, at_ms=250_000)
+    assert not is_driver_kept_out(decided, noted, claimed, worked, at_ms=270_000)

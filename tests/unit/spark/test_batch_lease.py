@@ -1,0 +1,78 @@
+"""Signs that somebody carries a batch out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from emberq.errors import BrokerNotFound
+from emberq.spark.batch_lease import BatchLease
+from emberq.spark.batch_ledger import CommitDecision
+from tests.support.waiting import until
+
+COMMIT = CommitDecision(id="x", writes=("w",), parts=2)
+
+
+class Ledger:
+    """What is noted, unless the ledger is away."""
+
+    def __init__(self) -> None:
+        self.noted: list[int] = []
+        self.tried = 0
+        self.is_away = False
+
+    async def note_done(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
+        self.tried += 1
+        if self.is_away:
+            raise BrokerNotFound("it is away")
+        self.noted.append(parts_done)
+
+
+@pytest.fixture
+def ledger() -> Any:
+    return Ledger()
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    def set_to(now_s: float) -> None:
+        monkeypatch.setattr("emberq.spark.batch_lease.time.monotonic", lambda: now_s)
+
+    return set_to
+
+
+def lease_of(ledger: Any, lease_s: float = 120.0) -> BatchLease:
+    return BatchLease(ledger, "query-0", COMMIT, lease_s=lease_s, signed_at_s=0.0)
+
+
+async def test_a_lease_is_over_when_nothing_was_signed_for_so_long(
+    ledger: Any, set_clock: Callable[[float], None]
+) -> None:
+    lease = lease_of(ledger)
+    set_clock(119.0)
+    assert not lease.is_over
+    set_clock(120.0)
+    assert lease.is_over
+
+    await lease.sign(1)
+
+    assert not lease.is_over
+
+
+async def test_a_sign_that_fails_does_not_end_the_signing(ledger: Any) -> None:
+    ledger.is_away = True
+
+    async with lease_of(ledger, 0.01).kept(1):
+        await until(lambda: ledger.tried == 2)
+        ledger.is_away = False
+        await until(lambda: ledger.noted)
+
+    assert set(ledger.noted) == {1}
+
+
+async def test_only_the_sign_behind_the_last_part_may_fail(ledger: Any) -> None:
+    ledger.is_away = True
+
+    with pytest.raises(BrokerNotFound):
+        await lease_of(ledger).sign(1)
+    await lease_of(ledger).sign(2)

@@ -395,6 +395,23 @@ def test_a_batch_that_is_visible_has_not_failed_because_that_is_not_written_down
     assert counted(closed_cluster.name_server, "orders") == {"a": 1}
 
 
+def test_a_stream_that_went_back_in_its_batches_is_told_what_it_has_lost(
+    closed_cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(closed_cluster.name_server, "orders")
+    delivery = sink(closed_cluster.name_server, topic="orders")
+
+    for bodies in (["a", "b"], ["a", "b"], ["c"]):
+        delivery.commit([delivery.write(rows(bodies), Task("query", 0, 0))])
+
+    [told] = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert told == (
+        "batch_is_another query-0 was committed with 2 rows for orders, "
+        "and this write has 1 rows for orders: none of these is written"
+    )
+    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
+
+
 # Drivers that are gone, and clocks that differ
 
 

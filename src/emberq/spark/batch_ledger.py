@@ -21,7 +21,7 @@ class CommitDecision(
     id: str
     writes: tuple[str, ...]
     parts: int
-    # Of each topic, if the write has a name (`sinkId`) that another one could bear by mistake.
+    # Of each topic: another write may bear its name by mistake, or a stream have gone back.
     rows: dict[str, int] = {}
 
 
@@ -97,17 +97,27 @@ def is_held(counted: Sequence[WorkSign], offset: int, lease_ms: float) -> bool:
     return own.stored_at_ms - before[-1].stored_at_ms < lease_ms
 
 
+def difference(batch_key: str, commit: CommitDecision, rows: Mapping[str, int]) -> str:
+    """What a repeated write has that was not committed, if its rows are others. One without rows
+    has nothing to lose, and of older commits nobody knows."""
+    if not rows or not commit.rows or rows == commit.rows:
+        return ""
+    return (
+        f"{batch_key} was committed with {_told(commit.rows)}, and this write has "
+        f"{_told(rows)}: none of these is written"
+    )
+
+
 def check_is_same_write(batch_key: str, commit: CommitDecision, rows: Mapping[str, int]) -> None:
-    """That a write whose name is committed has the rows that were committed. One without rows
-    has nothing to lose, and of older commits nobody knows.
+    """That a write whose name is committed has the rows that were committed.
 
     Raises:
         ClientError: nothing of this write is stored.
     """
-    if rows and commit.rows and rows != commit.rows:
+    told = difference(batch_key, commit, rows)
+    if told:
         raise ClientError(
-            f"{batch_key} was committed with {_told(commit.rows)}, and this write has "
-            f"{_told(rows)}: none of these is written",
+            told,
             hint="Give each write a sinkId of its own, made of query, output and number of the "
             "batch. If this is the same write and its source has changed, it is done",
         )

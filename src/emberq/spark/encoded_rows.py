@@ -362,7 +362,8 @@ def _bytes_of(texts: Any) -> Any:
 
 def _is_text(column: Any) -> bool:
     """Whether texts are UTF-8, which Spark promises of none of its strings."""
-    if not (pa.types.is_string(column.type) or pa.types.is_map(column.type)):
+    kind = column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_map(kind)):
         return True
     try:
         column.validate(full=True)

@@ -84,7 +84,7 @@ class LedgerTopic:
         rows: Mapping[str, int],
     ) -> str:
         """Decide that writes are the batch; returns the decision's id. Whether it holds is for
-        `outcome_after` to say. `rows` are those of each topic, for a write that has a name."""
+        `outcome_after` to say. `rows` are those of each topic."""
         decision_id = uuid.uuid4().hex
         for number, part in enumerate(parts):
             key = _part_key(batch_key, decision_id, number)

@@ -72,9 +72,14 @@ class StreamWriter(Shipped, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         context = TaskContext.get()
         assert context is not None
-        query = (context.getLocalProperty(_QUERY_ID) or "query").replace("-", "")
-        batch = int(context.getLocalProperty(_BATCH_ID) or "0")
-        task = Task(query, batch, context.partitionId())
+        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        if self._options.delivery is not Delivered.AT_LEAST_ONCE and not (query and batch):
+            raise ConfigError(
+                f"delivery={self._options.delivery} needs to know query and batch, and Spark gives "
+                f"this task none ({_QUERY_ID}, {_BATCH_ID}): write with foreachBatch and a sinkId"
+            )
+        writer = (query or "query").replace("-", "")
+        task = Task(writer, int(batch or 0), context.partitionId())
         return _written(iterator, task, self._options)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

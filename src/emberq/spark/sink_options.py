@@ -82,7 +82,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     sink_id = texts.get("sinkId")
     if sink_id is not None and delivery is Delivered.AT_LEAST_ONCE:
         raise ConfigError("sinkId has no meaning with delivery=at-least-once")
-    brokers = tuple(name.strip() for name in (texts.get("brokers") or "").split(",") if name)
+    brokers = _names(texts.get("brokers"))
     if brokers and delivery is Delivered.AT_LEAST_ONCE:
         raise ConfigError("brokers has no meaning with delivery=at-least-once")
     if delivery is Delivered.IDEMPOTENT and not texts.flag("ids", True):
@@ -102,6 +102,10 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         sink_id=sink_id,
         brokers=brokers,
     )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _send_max_bytes(texts: OptionTexts) -> int:

@@ -40,7 +40,7 @@ Halves = dict[MessageQueue, QueueHalves]
 
 class Staged(Struct, frozen=True, kw_only=True):
     """What a task has staged, by writes of its own: nothing if its batch is committed already.
-    `rows` are those of each topic, staged or not, where the write has a name."""
+    `rows` are those of each topic, staged or not."""
 
     batch_key: str
     writes: list[str] = field(default_factory=list)

@@ -34,7 +34,7 @@ from emberq.protocol.headers.transactions import EndTransaction
 from emberq.record.message_id import parse_offset_id
 from emberq.record.system_flag import TransactionType
 from emberq.spark.batch_lease import BatchLease
-from emberq.spark.batch_ledger import CommitDecision, Outcome, check_is_same_write
+from emberq.spark.batch_ledger import CommitDecision, Outcome, check_is_same_write, difference
 from emberq.spark.ledger_topic import LedgerTopic, Progress
 from emberq.spark.links import (
     Link,
@@ -89,7 +89,7 @@ class TransactionalDelivery:
         staged = Staged(batch_key=batch_key)
         if found.commit is not None:
             log.info("batch_is_committed batch=%s partition=%d", batch_key, task.partition)
-            if has_name:
+            if found.commit.rows:  # to be compared with
                 staged.rows.update(rows_by_topic(batches, options.topic))
             return staged
         # As long as that of each write will be.
@@ -113,15 +113,14 @@ class TransactionalDelivery:
             except EmberqError as error:  # the first failure is what its user wants to know
                 log.warning("halves_left_open reason=%s", error)
             raise
-        if has_name:
-            staged.count_rows()
+        staged.count_rows()
         return staged
 
     def commit(self, results: Sequence[Staged]) -> None:
         """Make the batch visible, once, whoever began it. Raises ClientError, RemotingError."""
         if results:
             link, known = self._batches()
-            link.wait(known.commit(results))
+            link.wait(known.commit(results, has_name=self._options.sink_id is not None))
 
     def abort(self, results: Sequence[Staged]) -> None:
         """Drop what was staged, unless it is committed: Spark also calls this when the commit
@@ -269,12 +268,13 @@ class _Batches:
 
     # The driver
 
-    async def commit(self, staged: Sequence[Staged]) -> None:
+    async def commit(self, staged: Sequence[Staged], *, has_name: bool) -> None:
         batch_key = staged[0].batch_key
         rows = sum((each.rows for each in staged), Counter[str]())
         found = await self.outcome(batch_key, is_new=False)
         if found.commit is not None:
-            await self._carry_out_other(batch_key, found, staged, rows)
+            await self._carry_out_other(batch_key, found, staged)
+            _compare(batch_key, found.commit, rows, has_name=has_name)
             return
         parts = list(parts_of(staged))
         if not parts:
@@ -287,19 +287,18 @@ class _Batches:
         if found.commit.id == decision_id:
             await self._carry_out(batch_key, found.commit, parts, signed_at_s=began_s)
         else:  # another driver was first
-            await self._carry_out_other(batch_key, found, staged, rows)
+            await self._carry_out_other(batch_key, found, staged)
+            _compare(batch_key, found.commit, rows, has_name=has_name)
 
     async def _carry_out_other(
-        self, batch_key: str, found: Outcome, staged: Sequence[Staged], rows: Mapping[str, int]
+        self, batch_key: str, found: Outcome, staged: Sequence[Staged]
     ) -> None:
-        """Raises ClientError: the batch is that of another write, and these rows are lost."""
         assert found.commit is not None
         await self._drop(staged, found)
         under_way = self._taken_over.get(batch_key)
         if under_way is not None:
             await asyncio.wait([under_way])
         await self._go_on(batch_key, found.commit)
-        check_is_same_write(batch_key, found.commit, rows)
 
     async def abort(self, staged: Sequence[Staged]) -> None:
         batch_key = staged[0].batch_key
@@ -488,6 +487,21 @@ class _Batches:
 def _is_at_work(progress: Progress) -> bool:
     """Whether somebody may be carrying the batch out."""
     return time.time() - progress.worked_at_ms / 1000 < LEASE_S
+
+
+def _compare(
+    batch_key: str, commit: CommitDecision, rows: Mapping[str, int], *, has_name: bool
+) -> None:
+    """What is repeated with what was committed. A stream cannot be given another name, and its
+    plan may have changed since: so it goes on, and the log has what it has lost.
+
+    Raises:
+        ClientError: under this name another write is committed, and these rows are lost.
+    """
+    if has_name:
+        check_is_same_write(batch_key, commit, rows)
+    elif told := difference(batch_key, commit, rows):
+        log.error("batch_is_another %s", told)
 
 
 def _is_passing(error: BrokerError) -> bool:

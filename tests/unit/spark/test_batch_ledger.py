@@ -17,6 +17,7 @@ from emberq.spark.batch_ledger import (
     check_is_same_write,
     counted_signs,
     decode_decision,
+    difference,
     encode_decision,
     is_held,
     outcome,
@@ -114,6 +115,16 @@ def test_a_name_that_another_write_has_used_is_told() -> None:
     for rows in ({"orders": 4}, {"audit": 3}, {"orders": 3, "audit": 1}):
         with pytest.raises(ClientError, match="n-0 was committed with 3 rows for orders, and"):
             check_is_same_write("n-0", known, rows)
+
+
+def test_how_a_repeated_batch_differs_is_told() -> None:
+    known = CommitDecision(id="1", writes=("w",), parts=1, rows={"orders": 3})
+
+    assert difference("q-4", known, {"orders": 3}) == ""
+    assert difference("q-4", known, {"orders": 5}) == (
+        "q-4 was committed with 3 rows for orders, and this write has 5 rows for orders: "
+        "none of these is written"
+    )
 
 
 def test_a_write_without_rows_and_a_commit_that_says_nothing_of_them_agree_with_any() -> None:

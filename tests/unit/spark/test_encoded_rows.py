@@ -198,10 +198,11 @@ def test_a_row_that_names_a_queue_that_is_not_there_is_told() -> None:
         placed_rows(found[0], QUEUES, 0)
 
 
-def not_utf8(column: str) -> pa.RecordBatch:
+def not_utf8(column: str, *, is_large: bool = False) -> pa.RecordBatch:
     """A batch of three rows, of which the last has such a text in a column."""
-    texts = pa.array([b"a", b"b", b"\xff"])
-    texts = pa.StringArray.from_buffers(3, *texts.buffers()[1:])
+    texts = pa.array([b"a", b"b", b"\xff"], pa.large_binary() if is_large else pa.binary())
+    kind = pa.LargeStringArray if is_large else pa.StringArray
+    texts = kind.from_buffers(3, *texts.buffers()[1:])
     value = texts
     if column == "properties":
         value = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), ["x", "y", "z"], texts)
@@ -210,10 +211,11 @@ def not_utf8(column: str) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("column", ["topic", "tags", "keys", "properties", "shardingKey", "id"])
 @pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize("is_large", [False, True])
 def test_a_text_that_is_not_utf8_takes_the_other_way_which_says_where_it_is(
-    column: str, by_id: bool
+    column: str, by_id: bool, is_large: bool
 ) -> None:
-    batch = not_utf8(column)
+    batch = not_utf8(column, is_large=is_large)
 
     encoder = encoder_of(RowMessages("one", "w"), by_id=by_id)
     assert encoder.encode(columns_of(batch), batch.num_rows) is None

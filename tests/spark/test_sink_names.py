@@ -123,8 +123,10 @@ def test_a_write_that_was_committed_before_names_had_topics_is_not_written_again
     topics: Topics,
 ) -> None:
     orders, audit, name = topics.make("-orders"), topics.make("-audit"), topics.name()
-    before = sink(topics, "transactional", topic=orders)  # its key has no topic
-    before.commit([before.write(rows(["a", "b"]), Task(name, 0, 0))])
+    before: Any = sink(topics, "transactional", topic=orders)  # its key has no topic
+    staged = before.write(rows(["a", "b"]), Task(name, 0, 0))
+    staged.rows.clear()  # nor had it rows
+    before.commit([staged])
 
     write(topics, ["a", "b"], name=name, topic=orders)
     write(topics, ["c"], name=name, topic=audit)

@@ -569,12 +569,12 @@ def test_a_decision_that_is_not_found_in_time_is_named_and_stands(
     delivery = sink(name_server, topic="one")
     staged = delivery.write(rows(["a"]), Task("query", 0, 0))
 
-    async def nothing(self: LedgerTopic, key: str) -> list[Any]:
+    async def nothing(self: LedgerTopic, key: str, end: Any) -> list[Any]:
         return []
 
     with monkeypatch.context() as patched:
         patched.setattr(ledger_topic, "VISIBLE_WITHIN_S", 0.05)
-        patched.setattr(LedgerTopic, "_messages", nothing)
+        patched.setattr(LedgerTopic, "_query", nothing)
         with pytest.raises(ClientError, match=r"about batch query-0 is stored in EMBERQ_SPARK_L"):
             delivery.commit([staged])
     delivery.commit([staged])

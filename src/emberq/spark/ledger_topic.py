@@ -4,16 +4,21 @@ Everything here is an official request, so it works with official brokers too.
 """
 
 import asyncio
+import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
 
+from emberq.client.aio.at_hand import QUERY_COUNT
 from emberq.client.aio.producer import Producer
 from emberq.client.core.message import Message, SendStatus
 from emberq.client.core.received import ReceivedMessage
-from emberq.errors import ClientError, SendFailed, SystemBusy
+from emberq.errors import ClientError, NoNameServer, RemotingError, SendFailed, SystemBusy
 from emberq.model.queue import MessageQueue
 from emberq.protocol.codes import ResponseCode
 from emberq.spark.batch_ledger import (
@@ -37,11 +42,16 @@ from emberq.spark.staged_halves import Halves, decode_part, encode_part
 
 __all__ = ["LEDGER_TOPIC", "LedgerTopic", "Progress"]
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 # Brokers index a message a moment after they store it.
 VISIBLE_WITHIN_S = 30.0
 _POLL_FIRST_S, _POLL_MAX_S = 0.005, 0.5
+# An administrator may write down another broker: it is read again behind a failure, and after this
+# time.
+PLACE_KEPT_S = 300.0
 _CLAIM = "claim"
 _NOT_SAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 _MS = 1000
@@ -60,6 +70,7 @@ class LedgerTopic:
         self._producer = producer
         self._options = options
         self._queue: MessageQueue | None = None
+        self._known_until_s = 0.0
 
     async def ready(self, *, is_new_writer: bool) -> None:
         """Have the ledger. A writer that was there before must find it.
@@ -68,8 +79,16 @@ class LedgerTopic:
             BrokerNotFound: the ledger's broker is away, or may be.
             ClientError: it cannot be said which ledger counts.
         """
-        if self._queue is None:
+        now_s = time.monotonic()
+        if self._queue is not None and now_s < self._known_until_s:
+            return
+        try:
             self._queue = await self._place.find(is_new_writer=is_new_writer)
+        except (NoNameServer, RemotingError) as error:
+            if self._queue is None:
+                raise
+            log.warning("ledger_place_not_read broker=%s reason=%s", self._queue.broker_name, error)
+        self._known_until_s = now_s + PLACE_KEPT_S
 
     # Decisions
 
@@ -135,7 +154,7 @@ class LedgerTopic:
         return found
 
     async def _decisions(self, batch_key: str) -> list[Decision]:
-        return [decode_decision(message.body) for message in await self._messages(batch_key)]
+        return [decode_decision(message.body) for message in await self._all_messages(batch_key)]
 
     # Carrying a commit out
 
@@ -215,21 +234,39 @@ class LedgerTopic:
                 raise SendFailed(f"the ledger's message {key} was stored as {result.status}", ())
             return result.queue_offset
 
-        return await sent_again(once, self._producer, LEDGER_TOPIC, self._options)
+        return await self._again(once)
+
+    async def _again(self, work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await sent_again(work, self._producer, LEDGER_TOPIC, self._options)
+        except (ClientError, RemotingError):
+            self._known_until_s = 0.0
+            raise
 
     async def _messages(self, key: str) -> list[ReceivedMessage]:
-        """In the order of the queue, of which there is one: no other broker is asked."""
-        assert self._queue is not None
-        broker_name = self._queue.broker_name
-        found = await sent_again(
-            lambda: self._producer.query_messages(
-                LEDGER_TOPIC, key, is_complete=True, broker_name=broker_name
-            ),
-            self._producer,
-            LEDGER_TOPIC,
-            self._options,
-        )
+        """The newest, of which brokers give so many, in the order of the queue, of which there is
+        one: no other broker is asked."""
+        found = await self._again(partial(self._query, key, None))
         return sorted(found, key=lambda message: message.queue_offset)
+
+    async def _all_messages(self, key: str) -> list[ReceivedMessage]:
+        """The same, and those that are older."""
+        known: dict[int, ReceivedMessage] = {}
+        end: datetime | None = None
+        while True:
+            found = await self._again(partial(self._query, key, end))
+            count = len(known)
+            known |= {message.queue_offset: message for message in found}
+            if len(found) < QUERY_COUNT or len(known) == count:
+                return [known[offset] for offset in sorted(known)]
+            oldest_ms = min(message.stored_at_ms for message in found)
+            end = datetime.fromtimestamp(oldest_ms / _MS, UTC)
+
+    async def _query(self, key: str, end: datetime | None) -> list[ReceivedMessage]:
+        assert self._queue is not None
+        return await self._producer.query_messages(
+            LEDGER_TOPIC, key, end=end, is_complete=True, broker_name=self._queue.broker_name
+        )
 
 
 def _part_key(batch_key: str, decision_id: str, number: int) -> str:

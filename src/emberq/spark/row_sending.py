@@ -40,7 +40,7 @@ _SIZE_REMARKS = ("size exceeded", "length limit")
 # How long a task that has failed waits until what was on its way is over and taken back.
 CALL_OFF_MAX_S = 30.0
 
-_producers: dict[tuple[int, str], Producer] = {}  # by link and group
+_producers: dict[tuple[int, str], asyncio.Task[Producer]] = {}  # by link and group
 
 
 class Task(Struct, frozen=True):
@@ -263,13 +263,24 @@ async def producer_of(link: Link, group: str, check: Check | None = None) -> Pro
     """The producer of a group in this process; `check` is the first one's. It serves all writes,
     so each of them says itself how long a request may take, and measures its rows."""
     key = (id(link), group)
-    producer = _producers.get(key)
-    if producer is None:
-        producer = _producers[key] = Producer(
-            group,
-            client=link.client,
-            message_size_max=SEND_MAX_BYTES,
-            check=check,
-        )
-        await producer.start()
+    starting = _producers.get(key)
+    if starting is None:
+
+        def forget_failed(task: asyncio.Task[Producer]) -> None:
+            if task.cancelled() or task.exception() is not None:
+                del _producers[key]
+
+        starting = _producers[key] = asyncio.create_task(_started(link, group, check))
+        starting.add_done_callback(forget_failed)
+    return await asyncio.shield(starting)
+
+
+async def _started(link: Link, group: str, check: Check | None) -> Producer:
+    producer = Producer(
+        group,
+        client=link.client,
+        message_size_max=SEND_MAX_BYTES,
+        check=check,
+    )
+    await producer.start()
     return producer

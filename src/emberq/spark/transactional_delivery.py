@@ -138,10 +138,8 @@ async def _batches_of(link: Link, options: SinkOptions) -> "_Batches":
     key = (id(link), replace(options, sink_id=None))  # names of batches are no end
     known = _deliveries.get(key)
     if known is None:
-        known = _Batches(replace(options, sink_id=None))
-        known.producer = await producer_of(link, _group_of(options), known.check)
-        known.ledger = LedgerTopic(link, known.producer, options)
-        _deliveries[key] = known
+        known = _deliveries[key] = _Batches(replace(options, sink_id=None))
+    await known.start(link)
     return known
 
 
@@ -161,8 +159,17 @@ class _Batches:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
+        self._is_ready = False
         self._open: dict[str, float] = {}  # batch → until when brokers are told to ask again
         self._taken_over: dict[str, asyncio.Task[None]] = {}  # by batch
+
+    async def start(self, link: Link) -> None:
+        """Begin; a second call does nothing."""
+        producer = await producer_of(link, _group_of(self._options), self.check)
+        if not self._is_ready:
+            self.producer = producer
+            self.ledger = LedgerTopic(link, producer, self._options)
+            self._is_ready = True
 
     async def begun(self, task: Task, *, has_name: bool) -> tuple[str, Outcome]:
         """What a task's batch is called in the ledger, and what became of it. A name that a user
@@ -429,6 +436,8 @@ class _Batches:
     async def check(self, half: ReceivedMessage) -> bool | None:
         """What becomes of a half message; None: nobody knows yet."""
         batch_key, _, write = half.properties.get(WRITE_PROPERTY, "").rpartition("/")
+        if not self._is_ready:  # brokers ask as soon as they know the group
+            return None
         if not batch_key or time.monotonic() < self._open.get(batch_key, 0.0):
             return None  # not one of a sink, or of a batch that was asked about just now
         try:

@@ -5,12 +5,15 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from emberq.client.blocking.loop_thread import LoopThread
+from emberq.errors import NoNameServer
 from emberq.spark import row_sending
-from emberq.spark.row_sending import RowSending, Task
+from emberq.spark.row_sending import RowSending, Task, producer_of
+from tests.support.waiting import loop_turns
 
 DEADLINE_S = 10.0
 
@@ -104,3 +107,59 @@ def test_what_cannot_be_called_off_is_waited_for_so_long_and_told(
     assert "rows_still_on_their_way waited_s=0.05" in caplog.text
     sending._link.on_loop(piece.may_end.set)
     assert piece.is_taken_back.wait(DEADLINE_S)
+
+
+# Producers
+
+
+class Starting:
+    """Producers that begin when the test says so, or fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made = 0
+        self.may_begin = asyncio.Event()
+        self.failures: list[Exception] = []
+        starting = self
+
+        class Producer:
+            is_started = False
+
+            def __init__(self, group: str, **how: Any) -> None:
+                starting.made += 1
+
+            async def start(self) -> None:
+                await starting.may_begin.wait()
+                if starting.failures:
+                    raise starting.failures.pop()
+                self.is_started = True
+
+        monkeypatch.setattr(row_sending, "Producer", Producer)
+        monkeypatch.setattr(row_sending, "_producers", {})
+
+
+async def test_nobody_gets_a_producer_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    starting, link = Starting(monkeypatch), Mock()
+
+    both = asyncio.gather(*(producer_of(link, "group") for _ in range(2)))
+    await loop_turns(3)
+    assert not both.done()
+    starting.may_begin.set()
+    found: list[Any] = await both
+
+    assert found[0] is found[1]
+    assert found[0].is_started
+    assert starting.made == 1
+
+
+async def test_a_producer_that_could_not_begin_is_tried_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starting, link = Starting(monkeypatch), Mock()
+    starting.may_begin.set()
+    starting.failures.append(NoNameServer("none answers"))
+
+    with pytest.raises(NoNameServer):
+        await producer_of(link, "group")
+    found: Any = await producer_of(link, "group")
+
+    assert found.is_started

@@ -224,6 +224,7 @@ class DelayedDelivery:
             tags=properties.get(TAGS),
             keys=properties.get(KEYS),
             unique_key=properties.get(UNIQUE_KEY),
+            was_accepted=True,
         )
         if result.status in _HOPELESS:
             log.error(

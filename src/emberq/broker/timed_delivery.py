@@ -302,6 +302,7 @@ class TimedDelivery:
             tags=find_tags(properties),
             keys=find_keys(properties),
             unique_key=find_unique_key(properties),
+            was_accepted=True,
         )
         if result.status in _HOPELESS:
             log.error(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from emberq.broker.appending import Appender, OutgoingMessage
 from emberq.broker.config import BrokerConfig
@@ -201,6 +202,16 @@ async def test_an_offset_outside_of_the_queue_is_corrected(tmp_path: Path, offse
 
         expected = [b"first", b"second"] if offset < 0 else [b"second"]
         await until(lambda: broker.delivered() == expected)
+
+
+async def test_what_was_accepted_is_delivered_though_bodies_may_be_less_large_now(
+    tmp_path: Path,
+) -> None:
+    async with delivering(tmp_path) as broker:
+        broker.put(b"x" * 100)
+        broker.store.follow(replace(broker.store.config, max_message_size=99))
+        broker.pass_ms(1_000)
+        await until(lambda: broker.delivered() == [b"x" * 100])
 
 
 async def test_what_the_store_refuses_is_tried_again(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from emberq.broker.appending import Appender, OutgoingMessage
 from emberq.broker.config import BrokerConfig
@@ -199,6 +200,16 @@ async def test_a_recall_is_known_before_its_slot_begins_however_late_it_is_read(
     bench.pass_ms(1_000)
     await until(lambda: bench.timers.read_time_ms == START_MS + 3_000)
     assert bench.bodies() == []
+
+
+async def test_what_was_accepted_is_delivered_though_bodies_may_be_less_large_now(
+    bench: Delivering,
+) -> None:
+    bench.put(b"x" * 100, 1_100)
+    await bench.enqueued()
+    bench.store.follow(replace(bench.store.config, max_message_size=99))
+    bench.pass_ms(1_200)
+    await until(lambda: bench.bodies() == [b"x" * 100])
 
 
 async def test_a_store_that_takes_nothing_gets_it_later(bench: Delivering) -> None:

@@ -268,7 +268,7 @@ async def producer_of(link: Link, group: str, check: Check | None = None) -> Pro
 
         def forget_failed(task: asyncio.Task[Producer]) -> None:
             if task.cancelled() or task.exception() is not None:
-                del _producers[key]
+                _producers.pop(key, None)
 
         starting = _producers[key] = asyncio.create_task(_started(link, group, check))
         starting.add_done_callback(forget_failed)

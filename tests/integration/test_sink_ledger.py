@@ -60,6 +60,18 @@ def closed_cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """For tests that do nothing to the broker; each has a `name` for its topic and its query."""
+    with running_cluster(tmp_path_factory.mktemp("shared")) as running:
+        yield running
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)[:60]
+
+
 @pytest.fixture
 def restarted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Forgets what this process knows of ledgers, as one that begins."""
@@ -243,9 +255,9 @@ class Halves:
 
 
 def test_what_a_failed_task_has_on_its_way_is_called_off_and_taken_back(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
+    make(shared_cluster.name_server, name)
     halves = Halves(monkeypatch)
 
     def failing() -> Iterator[pa.RecordBatch]:
@@ -255,31 +267,34 @@ def test_what_a_failed_task_has_on_its_way_is_called_off_and_taken_back(
         raise ValueError("upstream")
 
     with pytest.raises(ValueError, match="upstream"):
-        sink(closed_cluster.name_server, topic="orders").write(failing(), Task("query", 0, 0))
+        sink(shared_cluster.name_server, topic=name).write(failing(), Task(name, 0, 0))
 
     assert 0 < len(halves.stored) < 4_100
     assert halves.rolled_back == halves.stored
 
 
 def test_a_queue_that_fails_half_way_leaves_nothing_open(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
+    make(shared_cluster.name_server, name)
     halves = Halves(monkeypatch)
     halves.refused = "0001"
     bodies = [f"{number:04}" for number in range(IN_FLIGHT_MAX)]
 
     with pytest.raises(MessageIllegal, match="not this one"):
-        sink(closed_cluster.name_server, topic="orders").write(rows(bodies), Task("query", 0, 0))
+        sink(shared_cluster.name_server, topic=name).write(rows(bodies), Task(name, 0, 0))
 
     assert len(halves.stored) == IN_FLIGHT_MAX - 1
     assert halves.rolled_back == halves.stored
 
 
 def test_a_roll_back_that_fails_does_not_hide_why_the_task_failed(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shared_cluster: Cluster,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    make(closed_cluster.name_server, "orders")
+    make(shared_cluster.name_server, name)
     batches = [{"body": ["a"]}, {"body": ["b"]}, {"body": [None]}]
 
     may_end = asyncio.Event()
@@ -289,11 +304,11 @@ def test_a_roll_back_that_fails_does_not_hide_why_the_task_failed(
 
     monkeypatch.setattr(_Batches, "_end", never)
     monkeypatch.setattr(row_sending, "CALL_OFF_MAX_S", 0.1)
-    delivery = sink(closed_cluster.name_server, topic="orders")
+    delivery = sink(shared_cluster.name_server, topic=name)
     link, _ = delivery._batches()
     monkeypatch.setattr(links, "CALL_MAX_S", 0.3)
     with pytest.raises(MessageRefused, match="body"):
-        delivery.write(map(pa.RecordBatch.from_pydict, batches), Task("query", 0, 0))
+        delivery.write(map(pa.RecordBatch.from_pydict, batches), Task(name, 0, 0))
 
     assert "halves_left_open reason=name servers and brokers have not answered" in caplog.text
     link.on_loop(may_end.set)
@@ -332,25 +347,25 @@ class Refusals:
 
 
 def test_ends_that_a_broker_puts_off_are_sent_again(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name, **AGAIN)
     bodies = [f"{number:04}" for number in range(50)]
-    staged = delivery.write(rows(bodies), Task("query", 0, 0))
+    staged = delivery.write(rows(bodies), Task(name, 0, 0))
     Refusals(monkeypatch, dict(zip((20, 45, 70), PUT_OFF, strict=True)))
 
     delivery.commit([staged])
 
-    assert bodies_of(closed_cluster.name_server, "orders") == [bodies]
+    assert bodies_of(shared_cluster.name_server, name) == [bodies]
 
 
 def test_ends_that_a_broker_refuses_for_good_fail_at_once(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
-    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name, **AGAIN)
+    staged = delivery.write(rows(["a"]), Task(name, 0, 0))
     refusals = Refusals(monkeypatch, {1: (1, "Find prepared transaction message failed")})
 
     with pytest.raises(BrokerError, match="Find prepared"):
@@ -360,11 +375,11 @@ def test_ends_that_a_broker_refuses_for_good_fail_at_once(
 
 
 def test_a_decision_that_is_not_safe_in_time_is_written_again(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders", **AGAIN)
-    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name, **AGAIN)
+    staged = delivery.write(rows(["a"]), Task(name, 0, 0))
     send, tags = AioProducer.send, list[str]()
 
     async def slow_once(producer: Any, message: Message, **how: Any) -> Any:
@@ -377,39 +392,39 @@ def test_a_decision_that_is_not_safe_in_time_is_written_again(
     delivery.commit([staged])
 
     assert tags == ["part", "part", "commit", "commit", "done", "done"]
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1}
 
 
 def test_a_batch_that_is_visible_has_not_failed_because_that_is_not_written_down(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders")
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
 
     async def away(ledger: LedgerTopic, *what: Any) -> None:
         raise BrokerNotFound("broker-a is away")
 
     monkeypatch.setattr(LedgerTopic, "note_done", away)
-    delivery.commit([delivery.write(rows(["a"]), Task("query", 0, 0))])
+    delivery.commit([delivery.write(rows(["a"]), Task(name, 0, 0))])
 
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1}
 
 
 def test_a_stream_that_went_back_in_its_batches_is_told_what_it_has_lost(
-    closed_cluster: Cluster, caplog: pytest.LogCaptureFixture
+    shared_cluster: Cluster, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders")
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
 
     for bodies in (["a", "b"], ["a", "b"], ["c"]):
-        delivery.commit([delivery.write(rows(bodies), Task("query", 0, 0))])
+        delivery.commit([delivery.write(rows(bodies), Task(name, 0, 0))])
 
     [told] = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert told == (
-        "batch_is_another query-0 was committed with 2 rows for orders, "
-        "and this write has 1 rows for orders: none of these is written"
+        f"batch_is_another {name}-0 was committed with 2 rows for {name}, "
+        f"and this write has 1 rows for {name}: none of these is written"
     )
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1, "b": 1}
 
 
 # Drivers that are gone, and clocks that differ
@@ -478,54 +493,55 @@ def lease_s(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def test_a_driver_waits_for_a_process_that_carries_its_batch_out(
-    closed_cluster: Cluster,
+    shared_cluster: Cluster,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     lease_s: float,
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders")
-    staged = delivery.write(rows(["a", "b"]), Task("query", 0, 0))
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
+    staged = delivery.write(rows(["a", "b"]), Task(name, 0, 0))
     commit = decided(delivery, staged)
     link, known = delivery._batches()
-    until(lambda: link.wait(known.ledger.claim("query-0", commit, 0, lease_s)))
+    until(lambda: link.wait(known.ledger.claim(f"{name}-0", commit, 0, lease_s)))
     refusals = Refusals(monkeypatch, {})
     caplog.set_level(logging.INFO, logger=transactional_delivery.__name__)
 
     with ThreadPoolExecutor() as threads:
         driver = threads.submit(delivery.commit, [staged])
-        until(lambda: "batch_in_other_hands batch=query-0" in caplog.text or driver.done())
+        until(lambda: f"batch_in_other_hands batch={name}-0" in caplog.text or driver.done())
         assert refusals.ends == 0  # so no half message is ended twice at once
-        link.wait(known._carry_out("query-0", commit, signed_at_s=time.monotonic()))
+        link.wait(known._carry_out(f"{name}-0", commit, signed_at_s=time.monotonic()))
         driver.result(timeout=30)
 
     assert refusals.ends == 2
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1, "b": 1}
 
 
 def test_a_driver_goes_on_when_the_process_that_has_its_batch_is_gone_as_well(
-    closed_cluster: Cluster, caplog: pytest.LogCaptureFixture, lease_s: float
+    shared_cluster: Cluster, name: str, caplog: pytest.LogCaptureFixture, lease_s: float
 ) -> None:
     caplog.set_level(logging.INFO, logger=transactional_delivery.__name__)
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders")
-    staged = delivery.write(rows(["a"]), Task("query", 0, 0))
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
+    staged = delivery.write(rows(["a"]), Task(name, 0, 0))
     commit = decided(delivery, staged)
     link, known = delivery._batches()
-    until(lambda: link.wait(known.ledger.claim("query-0", commit, 0, lease_s)))
+    until(lambda: link.wait(known.ledger.claim(f"{name}-0", commit, 0, lease_s)))
 
     delivery.commit([staged])
 
     assert "batch_in_other_hands" in caplog.text
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1}
 
 
 def test_a_driver_that_stood_still_looks_at_each_message_before_it_ends_it(
-    closed_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    shared_cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(closed_cluster.name_server, "orders")
-    delivery = sink(closed_cluster.name_server, topic="orders")
-    staged = delivery.write(rows(["a", "b"]), Task("query", 0, 0))
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
+    staged = delivery.write(rows(["a", "b"]), Task(name, 0, 0))
     commit = decided(delivery, staged)
     link, known = delivery._batches()
     looked: list[int] = []
@@ -538,10 +554,10 @@ def test_a_driver_that_stood_still_looks_at_each_message_before_it_ends_it(
     monkeypatch.setattr(_Batches, "_is_visible", looking)
     long_ago_s = time.monotonic() - 2 * transactional_delivery.LEASE_S
     parts = list(parts_of([staged]))
-    link.wait(known._carry_out("query-0", commit, parts, signed_at_s=long_ago_s))
+    link.wait(known._carry_out(f"{name}-0", commit, parts, signed_at_s=long_ago_s))
 
     assert len(looked) == 2
-    assert counted(closed_cluster.name_server, "orders") == {"a": 1, "b": 1}
+    assert counted(shared_cluster.name_server, name) == {"a": 1, "b": 1}
 
 
 def test_a_clock_that_is_behind_the_brokers_is_no_reason_to_wait(

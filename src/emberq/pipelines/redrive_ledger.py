@@ -68,12 +68,13 @@ class RedriveLedger:
         remember, their places. Raises TableError."""
         ids, places = [_IDS.empty_table()], [_PLACES.empty_table()]
         count = 0
+        wanted = pa.array(sorted(topics), pa.string())  # of no topic, Arrow knows no type
         with self._readable_failures():
             for name in self._folder.names(""):
                 if not name.endswith(".parquet"):
                     continue
                 letters = pq.read_table(pa.BufferReader(self._folder.read(name)))
-                letters = letters.filter(pc.field("topic").isin(sorted(topics)))
+                letters = letters.filter(pc.field("topic").isin(wanted))
                 if "id" in letters.column_names:
                     ids.append(letters.select(["id"]).cast(_IDS))
                 else:

@@ -78,6 +78,14 @@ def test_a_ledger_that_is_not_there_remembers_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_a_ledger_that_was_used_remembers_nothing_of_no_topic(tmp_path: Path) -> None:
+    ledger = at(tmp_path)
+    ledger.add(letters(BILLING, 0))
+
+    assert ids(ledger) == []
+    assert places(ledger) == []
+
+
 def test_ledgers_of_before_ids_remember_places(tmp_path: Path) -> None:
     pq.write_table(letters(BILLING, 4, 5).select(list(PLACE)), tmp_path / "part-00000-x.parquet")
     (tmp_path / "_SUCCESS").touch()

@@ -14,13 +14,14 @@ SMALL = ("--master", "local[1]", "--conf", "spark.driver.memory=512m")
 
 
 def emberq_spark(
-    topics: Topics, folder: Path, *arguments: str
+    topics: Topics, folder: Path, *arguments: str, typed: str | None = None, **environ: str
 ) -> "subprocess.CompletedProcess[str]":
-    variables = {"NAMESRV_ADDR": topics.cluster.name_server}
+    variables = {"NAMESRV_ADDR": topics.cluster.name_server, **environ}
     return subprocess.run(
         [sys.executable, "-m", "emberq", "spark", *arguments],
         env={**os.environ, **environment(), **variables},
         cwd=folder,
+        input=typed,
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -59,6 +60,27 @@ def test_topics_are_tables_of_the_shell(topics: Topics, tmp_path: Path) -> None:
 
     assert shown.returncode == 0, shown.stderr
     assert [line.split() for line in shown.stdout.splitlines() if "red" in line] == [["red", "3"]]
+
+
+def test_queries_from_a_pipe_are_answered_in_utc_and_a_failed_one_ends_with_1(
+    topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    topics.send(topic, [b"1"])
+    moment = f"SELECT timestamp '2024-05-06 07:08:09' AS at, count(*) FROM `{topic}`"
+    queries = f"{moment};\n\nSELECT nothing FROM `{topic}`\nSELECT 'behind';\nexit;\nSELECT 'end'\n"
+    words = ("sql", "--topics", topic, "--master", "local[1]")
+
+    shown = emberq_spark(topics, tmp_path, *words, typed=queries, TZ="Asia/Tokyo")
+
+    assert shown.returncode == 1, shown.stderr
+    assert "2024-05-06 07:08:09" in shown.stdout
+    assert "behind" in shown.stdout
+    failures = [line for line in shown.stderr.splitlines() if line.startswith("emberq: ")]
+    assert len(failures) == 1, shown.stderr
+    assert "nothing" in failures[0]
+    assert "sql>" not in shown.stdout
+    assert not {"end", "exit"} & {*shown.stdout.split()}
 
 
 def test_a_mistake_is_one_line(topics: Topics, tmp_path: Path) -> None:

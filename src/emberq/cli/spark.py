@@ -228,7 +228,10 @@ def sql_shell(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Query topics in SQL: one QUERY, or a shell without one."""
+    """Query topics in SQL: one QUERY, or a shell without one.
+
+    Times are in UTC. Queries from a pipe, one per line, end with exit code 1 if one of them failed.
+    """
     try:
         from emberq.cli.spark_sql import run_shell  # noqa: PLC0415 - needs Spark
     except ImportError as error:
@@ -237,7 +240,8 @@ def sql_shell(
     options = _pairs(source) | ({"nameServer": name_server} if name_server else {})
     names = [name.strip() for name in topics.split(",") if name.strip()]
     settings = SparkSettings(master=master, conf=_pairs(conf))
-    run_shell(query, names, options, rows_max=rows_max, settings=settings)
+    if not run_shell(query, names, options, rows_max=rows_max, settings=settings):
+        sys.exit(1)
 
 
 @spark.command("submit")

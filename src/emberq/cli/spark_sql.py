@@ -1,6 +1,7 @@
 """The SQL shell of `emberq spark sql`."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -10,6 +11,7 @@ from emberq.pipelines.html_report import shown
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.session import job_session
 from emberq.pipelines.sql import register_topics
+from emberq.pipelines.times import collect_utc
 
 PROMPT = "sql> "
 _END = ("exit", "quit", "\\q")
@@ -22,31 +24,49 @@ def run_shell(
     *,
     rows_max: int,
     settings: SparkSettings,
-) -> None:
-    """Answer one query, or queries until the end of the input."""
+) -> bool:
+    """Answer one query, or queries until the end of the input. False: one of them failed, and
+    nobody was there to see it."""
+    is_typed = sys.stdin.isatty()
     with job_session(settings) as session:
         columns = register_topics(session, topics, source)
         if query is not None:
             _answer(session, query, rows_max)
-            return
+            return True
         for topic, names in columns.items():
             click.echo(f"`{topic}`: {', '.join(names)}", err=True)
-        click.echo("a query per line; exit or Ctrl-D ends", err=True)
-        while (line := _read_line()) is not None:
-            if not line.strip():
-                continue
-            try:
-                _answer(session, line.strip().rstrip(";"), rows_max)
-            except Exception as error:
-                click.echo(f"emberq: {cause_of(error)}", err=True)
+        if is_typed:
+            click.echo("a query per line; exit or Ctrl-D ends", err=True)
+        is_good = True
+        for each in _queries(PROMPT if is_typed else ""):
+            is_good &= _try(session, each, rows_max)
+        return is_good or is_typed
 
 
-def _read_line() -> str | None:
+def _queries(prompt: str) -> Iterator[str]:
+    while True:
+        try:
+            line = input(prompt)
+        except (EOFError, KeyboardInterrupt):
+            return
+        query = line.strip().rstrip(";").rstrip()
+        if query in _END:
+            return
+        if query:
+            yield query
+
+
+def _try(session: object, query: str, rows_max: int) -> bool:
+    """Whether there was an answer; why not is told."""
     try:
-        line = input(PROMPT)
-    except (EOFError, KeyboardInterrupt):
-        return None
-    return None if line.strip() in _END else line
+        _answer(session, query, rows_max)
+    except KeyboardInterrupt:  # of this query: what it was at is cancelled by then
+        click.echo("\nemberq: cancelled", err=True)
+    except Exception as error:
+        click.echo(f"emberq: {cause_of(error)}", err=True)
+    else:
+        return True
+    return False
 
 
 def _answer(session: object, query: str, rows_max: int) -> None:
@@ -54,7 +74,7 @@ def _answer(session: object, query: str, rows_max: int) -> None:
 
     assert isinstance(session, SparkSession)
     frame = session.sql(query)
-    rows = frame.limit(rows_max + 1).collect()
+    rows = collect_utc(frame.limit(rows_max + 1))
     echo_table(
         [Column(name) for name in frame.columns],
         [[_cell(value) for value in row] for row in rows[:rows_max]],

@@ -17,7 +17,7 @@ from emberq.pipelines.replay import Replay
 
 def test_the_sql_shell_takes_configuration_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(spark_sql, "run_shell", lambda *_, **given: seen.update(given))
+    monkeypatch.setattr(spark_sql, "run_shell", lambda *_, **given: not seen.update(given))
     words = ["--topics", "orders", "--conf", "spark.driver.memory=2g", "--conf", "a=b=c"]
 
     result = CliRunner().invoke(spark, ["sql", "SELECT 1", *words, "--master", "local[1]"])

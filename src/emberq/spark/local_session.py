@@ -1,13 +1,16 @@
 """A session of Spark on this machine whose Python processes start quickly and end quietly."""
 
 import os
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from emberq.spark.interpreter import own_folder, worker_python
 from emberq.spark.java import packaged_java_home
+from emberq.spark.secret_settings import secret_keys, secrets_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +27,8 @@ _WITHOUT_ARROW_CHECKS = (
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 
 NOT_INSTALLED = "Spark is not installed: pip install 'emberq[spark]'"
+# Words of spark-submit, where PySpark starts it.
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 
 CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",  # times as they are stored
@@ -67,9 +72,38 @@ def new_session(master: str, conf: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     builder = SparkSession.builder.appName("emberq").master(master)
-    for key, value in process_conf(master, conf).items():
+    settings = process_conf(master, conf)
+    _start_java(master, settings)
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _start_java(master: str, settings: Mapping[str, str]) -> None:
+    """The JVM, unless it runs: started with the session, it would have secrets in its command."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
+    keys = secret_keys(settings)
+    if not keys:
+        return
+    shown = [(key, value) for key, value in settings.items() if key not in keys]
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAll(shown)
+    with _secrets_handed_on(settings):
+        SparkContext._ensure_initialized(conf=conf)
+
+
+@contextmanager
+def _secrets_handed_on(settings: Mapping[str, str]) -> Iterator[None]:
+    before = os.environ.get(_SUBMIT_ARGS)
+    with secrets_file(settings, own_folder()) as words:
+        os.environ[_SUBMIT_ARGS] = f"{shlex.join(words)} {before or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_SUBMIT_ARGS]
+            else:
+                os.environ[_SUBMIT_ARGS] = before
 
 
 def use_own_interpreters(master: str) -> None:

@@ -1,10 +1,7 @@
 """`emberq spark`: jobs on Spark, each a command whose options are those of its class."""
 
-import os
-import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
@@ -20,7 +17,7 @@ from emberq.pipelines.job import Job, Report, SparkSettings, read_job
 from emberq.pipelines.titles import TITLES
 
 if TYPE_CHECKING:
-    from emberq.pipelines.submission import Submission
+    from emberq.pipelines.submit import Submit
 
 ROWS_SHOWN_MAX = 40
 _TITLE_MAX = 60  # of a command, in characters: a line of 80 has room for it
@@ -195,15 +192,10 @@ def run_file(
     """Run the job that a YAML file describes."""
     try:
         job = read_job_file(file, _pairs(overrides))
-        job.spark = _settings(job, master, conf)
+        job.spark = job.spark.under(master or "", _pairs(conf))
         execute(job, is_dry=is_dry, is_json=is_json)
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
-
-
-def _settings(job: Job, master: str | None, conf: tuple[str, ...]) -> SparkSettings:
-    """What the command line says wins over the file."""
-    return SparkSettings(master=master or job.spark.master, conf={**job.spark.conf, **_pairs(conf)})
 
 
 @spark.command("sql")
@@ -299,87 +291,43 @@ def submit(
     --py-files names.
     """
     try:
-        from emberq.pipelines.package_zip import PACKAGE_NAME  # noqa: PLC0415 - an extra
-        from emberq.pipelines.submission import (  # noqa: PLC0415 - an extra
-            Submission,
-            query_file,
-            settled_options,
-        )
-        from emberq.spark.local_session import use_own_interpreters  # noqa: PLC0415 - an extra
+        from emberq.pipelines.submit import Submit  # noqa: PLC0415 - an extra
 
-        job = read_job_file(file, _pairs(overrides))  # a mistake is told before anything starts
+        given = Submit(
+            file=file,
+            master=master or "",
+            deploy_mode=deploy_mode,
+            conf=_pairs(conf),
+            py_files=modules,
+            env=environment,
+            package=package,
+            overrides=_pairs(overrides),
+        )
+        if is_dry:
+            _show_submission(given)
+        else:
+            _run_submission(given)
     except ImportError as error:
         raise EmberqError(_EXTRA) from error
 
-    job.spark = _settings(job, master, conf)
-    use_own_interpreters(job.spark.master)
-    with tempfile.TemporaryDirectory(prefix="emberq-submit-") as folder:
-        submission = Submission(
-            job_file=file.resolve(),
-            package=(package or Path(folder, PACKAGE_NAME)).resolve(),
-            spark=job.spark,
-            deploy_mode=deploy_mode,
-            environment=None if environment is None else environment.resolve(),
-            modules=tuple(path.resolve() for path in modules),
-            query=query_file(job),
-            overrides=(*overrides, *settled_options(job)),
+
+def _show_submission(given: "Submit") -> None:
+    planned = given.plan()
+    click.echo(planned.text)
+    if planned.redacted:
+        click.echo(
+            f"not shown, as every user could see them in a command: {', '.join(planned.redacted)}; "
+            "without --dry-run Spark reads them from a file that only you can read",
+            err=True,
         )
-        if is_dry:
-            _show_submission(submission, is_package_kept=package is not None)
-        else:
-            _run_submission(submission, job, Path(folder))
 
 
-def _show_submission(submission: "Submission", *, is_package_kept: bool) -> None:
-    """The command for a shell; the package is written only where it was asked for."""
-    from emberq.pipelines.package_zip import PACKAGE_NAME, build_zip  # noqa: PLC0415 - an extra
-    from emberq.pipelines.session import CONNECT  # noqa: PLC0415
-    from emberq.pipelines.submission import submit_command, submit_environment  # noqa: PLC0415
-
-    if is_package_kept:
-        build_zip(submission.package, submission.modules)
-    else:
-        submission = msgspec.structs.replace(submission, package=Path(PACKAGE_NAME))
-    if submission.spark.master.startswith(CONNECT):
-        click.echo(f"in this process, on {submission.spark.master}, with {submission.package}")
-        return
-    environ = submit_environment(submission, {})
-    given = [f"{name}={shlex.quote(value)}" for name, value in environ.items()]
-    click.echo(" ".join([*given, shlex.join(submit_command(submission))]))
-
-
-def _run_submission(submission: "Submission", job: Job, folder: Path) -> None:
-    from emberq.pipelines.package_zip import build_zip  # noqa: PLC0415 - an extra
-    from emberq.pipelines.session import CONNECT  # noqa: PLC0415
-    from emberq.pipelines.submission import (  # noqa: PLC0415
-        quieter,
-        submit_command,
-        submit_environment,
-        unpack_environment,
-    )
-    from emberq.spark.java import require_java  # noqa: PLC0415
-
-    build_zip(submission.package, submission.modules)
-    if submission.spark.master.startswith(CONNECT):
-        _run_connected(submission, job)
-    require_java()
-    place = None
-    if submission.environment is not None and submission.is_driver_here:
-        unpack_environment(submission.environment, folder)
-        place = folder
-    # What the driver says, Spark writes to its own output, whichever of both the driver took.
-    environ = submit_environment(submission, os.environ, is_watched=sys.stdout.isatty())
-    command = submit_command(quieter(submission))
-    sys.exit(subprocess.run(command, env=environ, cwd=place, check=False).returncode)
-
-
-def _run_connected(submission: "Submission", job: Job) -> NoReturn:
-    from emberq.pipelines.connected import run_connected  # noqa: PLC0415 - an extra
-
+def _run_submission(given: "Submit") -> NoReturn:
     say: Callable[[str], None] = lambda text: click.echo(text, err=True)  # noqa: E731 - one line
-    report = run_connected(job, submission.spark.master, submission.package, say)
-    echo_report(report)
-    sys.exit(0 if report.is_good else 1)
+    submitted = given.run(say, is_watched=sys.stdout.isatty())
+    if submitted.report is not None:
+        echo_report(submitted.report)
+    sys.exit(submitted.exit_code)
 
 
 @spark.group()

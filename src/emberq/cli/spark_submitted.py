@@ -1,6 +1,7 @@
 """What spark-submit runs: the job of a file, in the session that the cluster gives."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -24,6 +25,9 @@ def main(arguments: list[str]) -> int:
     except (EmberqError, OSError) as error:
         click.echo(f"emberq: {sentence(error)}", err=True)
         return 1
+    except KeyboardInterrupt:  # of what is no query, or once more
+        click.echo("Aborted!", err=True)
+        return 1
     echo_report(report)
     return 0 if report.is_good else 1
 
@@ -41,4 +45,6 @@ def run_in_session(job: Job, name: str) -> Report:
 
 
 if __name__ == "__main__":
+    # The JVM that starts this ignores Ctrl-C, and so does what it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

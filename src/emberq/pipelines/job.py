@@ -46,6 +46,10 @@ class SparkSettings(Struct, kw_only=True, forbid_unknown_fields=True):
     master: str = "local[*]"
     conf: dict[str, str] = msgspec.field(default_factory=dict)
 
+    def under(self, master: str, conf: Mapping[str, str]) -> "SparkSettings":
+        """With a master and a conf that win, where they say something."""
+        return SparkSettings(master=master or self.master, conf={**self.conf, **conf})
+
 
 class Job(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Options that every job takes."""

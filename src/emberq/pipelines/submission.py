@@ -18,6 +18,7 @@ from emberq.pipelines.job import Job, SparkSettings
 from emberq.pipelines.package_zip import PACKAGE
 from emberq.pipelines.quiet_logs import warning_conf
 from emberq.pipelines.session import CLUSTER_CONF
+from emberq.spark.secret_settings import REDACTED, secret_keys
 
 ENVIRONMENT_NAME = "environment"
 # Lists of what users ship, and the options that win over them.
@@ -90,19 +91,29 @@ def listed(settings: Mapping[str, str], key: str) -> list[str]:
     return [text.strip() for text in settings.get(key, "").split(",") if text.strip()]
 
 
-def submit_command(submission: Submission) -> list[str]:
-    """The words of spark-submit."""
-    job_file, spark, is_here = submission.job_file, submission.spark, submission.is_driver_here
-    words = [spark_program("spark-submit"), "--master", spark.master]
-    words += ["--deploy-mode", submission.deploy_mode]
-    settings = {**CLUSTER_CONF, **spark.conf}
+def submit_settings(submission: Submission) -> dict[str, str]:
+    """What is set, but for the lists of what is shipped."""
+    settings = {**CLUSTER_CONF, **submission.spark.conf}
     if submission.environment is not None:
         settings.setdefault("spark.pyspark.python", f"./{ENVIRONMENT_NAME}/bin/python")
-        if is_here:  # and so is its Python
+        if submission.is_driver_here:  # and so is its Python
             settings.setdefault("spark.pyspark.driver.python", sys.executable)
-    for key, value in sorted(settings.items()):
-        if key not in _SHIPPED:
+    return {key: value for key, value in sorted(settings.items()) if key not in _SHIPPED}
+
+
+def submit_command(submission: Submission, secrets: Sequence[str] | None = None) -> list[str]:
+    """The words of spark-submit; those that name the file of the secrets are given. Without them
+    secrets are redacted, for people."""
+    job_file, spark, is_here = submission.job_file, submission.spark, submission.is_driver_here
+    words = [spark_program("spark-submit"), "--master", spark.master]
+    words += ["--deploy-mode", submission.deploy_mode, *(secrets or ())]
+    settings = submit_settings(submission)
+    hidden = secret_keys(settings)
+    for key, value in settings.items():
+        if key not in hidden:
             words += ["--conf", f"{key}={value}"]
+        elif secrets is None:
+            words += ["--conf", f"{key}={REDACTED}"]
     words += _shipped(submission)
     entry = PACKAGE / "cli" / "spark_submitted.py"
     words += [str(entry), str(job_file) if is_here else job_file.name, *submission.overrides]

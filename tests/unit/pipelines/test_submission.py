@@ -11,6 +11,8 @@ from emberq.cli.spark import spark
 from emberq.errors import ConfigError
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.submission import WATCHED, Submission, submit_environment
+from emberq.pipelines.submit import Submit
+from emberq.spark.secret_settings import REDACTED
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "archive.yaml"
 
@@ -185,3 +187,27 @@ def test_only_a_driver_here_is_told_that_somebody_watches(mode: str, is_told: bo
 
     assert (WATCHED in submit_environment(submission, {}, is_watched=True)) == is_told
     assert WATCHED not in submit_environment(submission, {})
+
+
+def test_a_plan_shows_no_secret_and_says_which_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    settings = "spark.hadoop.fs.s3a.secret.key: s3cret, spark.plugin.opts: -Dpassword=s3cret"
+    file.write_text(f"{EXAMPLE.read_text()}spark: {{conf: {{{settings}}}}}\n")
+
+    result = CliRunner().invoke(spark, ["submit", str(file), "--master", "yarn", "--dry-run"])
+
+    assert result.exit_code == 0, result.output
+    assert "s3cret" not in result.output
+    shown = confs(shlex.split(result.stdout))
+    keys = ("spark.hadoop.fs.s3a.secret.key", "spark.plugin.opts")
+    assert {shown[key] for key in keys} == {REDACTED}
+    assert ", ".join(keys) in result.stderr
+
+
+def test_a_call_plans_what_the_command_shows(tmp_path: Path) -> None:
+    planned = Submit(file=EXAMPLE, master="yarn", conf={"spark.executor.cores": "2"}).plan()
+
+    assert shlex.split(planned.text) == dry_run(
+        "--master", "yarn", "--conf", "spark.executor.cores=2"
+    )
+    assert planned.redacted == []

@@ -1,0 +1,55 @@
+"""Who waits for a program lets it end in its own way."""
+
+import os
+import sys
+from threading import Thread
+
+import pytest
+
+from emberq.pipelines.interrupts import run_to_its_end
+
+INTERRUPT = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_interrupted_program_is_waited_for(code: int) -> None:
+    said: list[str] = []
+    program = [sys.executable, "-c", f"{INTERRUPT}; raise SystemExit({code})"]
+
+    found = run_to_its_end(program, os.environ, None, said.append, is_shielded=False)
+
+    assert found == code
+    assert said == ["stopping; Ctrl-C once more does not wait for the job"]
+
+
+def test_a_second_interrupt_ends_the_program() -> None:
+    said: list[str] = []
+    again = f"while True:\n {INTERRUPT}\n select.select([], [], [], 0.02)"
+    program = [sys.executable, "-c", f"import select\n{again}"]
+
+    code = run_to_its_end(program, os.environ, None, said.append, is_shielded=False)
+
+    assert code == 143  # as shells have it: 128 and SIGTERM
+    assert len(said) == 1
+
+
+def test_a_shielded_program_ignores_interrupts() -> None:
+    program = [sys.executable, "-c", "import signal; raise SystemExit(signal.getsignal(2).value)"]
+
+    code = run_to_its_end(program, os.environ, None, print, is_shielded=True)
+
+    assert code == 1  # signal.SIG_IGN
+
+
+def test_in_another_thread_the_exit_code_is_the_same() -> None:
+    codes: list[int] = []
+    program = [sys.executable, "-c", "raise SystemExit(3)"]
+
+    def run() -> None:
+        codes.append(run_to_its_end(program, os.environ, None, print, is_shielded=True))
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+
+    assert codes == [3]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emberq.aio import Message, Producer, PushConsumer, ReceivedMessage
+from emberq.aio import Message, Producer, PushConsumer, ReceivedMessage, RetryLater
+from emberq.cli.failures import sentence
 from emberq.cli.spark import echo_report
 from emberq.errors import EmberqError
 from emberq.pipelines.archive import Archive
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 9
+MARK = ".emberq-demo"  # of folders that a demo may delete
 ORDERS = 20_000
 BAD_EVERY = 400
 TOPIC, LARGE_TOPIC, GROUP = "orders", "large-orders", "billing"
@@ -56,9 +58,7 @@ WHERE try_cast(get_json_object(body, '$.amount') AS DOUBLE) >= 900
 
 def main(arguments: Sequence[str]) -> None:
     began = time.monotonic()
-    home = Path(arguments[0] if arguments else "demo-output").absolute()
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
+    home = new_home(Path(arguments[0] if arguments else "demo-output").absolute())
     with run_name_server(home / "name-server") as names:
         keys = {"name_servers": names.address, "config": BROKER_KEYS}
         with run_broker(home / "broker", **keys) as broker:  # type: ignore[arg-type] # both are named
@@ -75,6 +75,23 @@ def main(arguments: Sequence[str]) -> None:
         f"\nEverything is in {home}: the Parquet files in lake/, report.html for your browser.\n"
         f"The whole demo took {time.monotonic() - began:.0f} s."
     )
+
+
+def new_home(home: Path) -> Path:
+    """An empty folder for a demo; what an earlier demo left there is gone.
+
+    Raises:
+        EmberqError: something else is there.
+    """
+    if (home / MARK).is_file():
+        shutil.rmtree(home)
+    elif home.exists() and not (home.is_dir() and not any(home.iterdir())):
+        raise EmberqError(
+            f"{home} is not of an earlier demo, and is kept: name a new folder (make demo ARGS=…)"
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    (home / MARK).touch()
+    return home
 
 
 async def _produce(name_server: str) -> None:
@@ -125,9 +142,9 @@ async def _consume(name_server: str) -> None:
         nonlocal billed, failed
         try:
             json.loads(message.body)
-        except ValueError:
+        except ValueError as error:
             failed += 1
-            raise
+            raise RetryLater("not an order") from error
         billed += 1
 
     async with consumer:
@@ -217,4 +234,8 @@ def _say(step: int, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (EmberqError, OSError) as error:
+        click.echo(f"emberq: {sentence(error)}", err=True)
+        sys.exit(1)

@@ -66,6 +66,7 @@ class Goal(Struct, frozen=True, kw_only=True):
     measured: str
     is_met: bool | None  # None: nothing to compare with
     cause: str | None = None
+    share: float | None = None  # of the goal that was reached; 1 and more: it is met
 
 
 class Figures(Struct, kw_only=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import machine
+from benchmarks import gate, machine
 from benchmarks.spark import goal_page, in_process
 from benchmarks.spark.cores import Cores, pinned
 from benchmarks.spark.filling import fill
@@ -75,12 +75,15 @@ def main() -> int:
         print(line)
     if not given.quick:
         _store(figures)
-    return 0
+    return gate.exit_code(figures.goals, is_gate=given.gate)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, not stored")
+    parser.add_argument(
+        "--gate", action="store_true", help="exit code 1 if a figure is far from its goal"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")
     return parser.parse_args()
 

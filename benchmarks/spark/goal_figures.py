@@ -27,6 +27,8 @@ class Query(StrEnum):
     WRITTEN = "source, written as Parquet by Spark"
     ARCHIVE = "archive, written as Parquet by its tasks"
     SINK = "Parquet into the sink: body, keys, tags"
+    FRAMES = "Parquet into frames of the sink, sent nowhere"
+    ROW_FRAMES = "a row writer that encodes row by row, sent nowhere"
 
 
 class Round(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ _PEERS = {
     Query.PREPARED_NO_MAP: Query.PARQUET_NO_MAP,
     Query.WRITTEN: Query.COPY,
     Query.ARCHIVE: Query.COPY,
+    Query.FRAMES: Query.ROW_FRAMES,
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks import machine, official
+from benchmarks import gate, machine, official
 from benchmarks.client import servers
 from benchmarks.spark import kafka_page
 from benchmarks.spark.filling import fill
@@ -84,12 +84,15 @@ def main() -> int:
         print(line)
     if not arguments.quick:
         _store(figures)
-    return 0
+    return gate.exit_code(figures.goals, is_gate=arguments.gate)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark.kafka", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, not stored")
+    parser.add_argument(
+        "--gate", action="store_true", help="exit code 1 if a figure is far from its goal"
+    )
     told = " and ".join(f"{count:,} of {size:,} B" for size, count in ROWS.items())
     parser.add_argument("--rows", type=int, help=f"of each size; default {told}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"default {ROUNDS}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.spark.dropping_sinks import ColumnSink, RowSink
 from benchmarks.spark.goal_figures import SMALL, Measured, Query, Round
 from benchmarks.spark.other_sources import PreparedSource, TupleSource
 from benchmarks.spark.tree_times import grown_s, settled_times, tree_times
@@ -24,7 +25,10 @@ COMPRESSION = "snappy"  # Spark's own default
 TUPLES_MAX = 200_000
 # What writes files is slow, and rounds differ less.
 WRITE_ROUNDS_MAX = 3
-_WRITES = (Query.COPY, Query.WRITTEN, Query.ARCHIVE, Query.SINK)
+_WRITES = (
+    *(Query.COPY, Query.WRITTEN, Query.ARCHIVE),
+    *(Query.SINK, Query.FRAMES, Query.ROW_FRAMES),
+)
 
 Works = dict[Query, Callable[[], None]]
 
@@ -42,7 +46,7 @@ class PinnedQueries:
         self._without = without
         self._topic = f"{TOPIC}-{size}"
         self._parquet = str(home / f"rows-{size}.parquet")
-        for source in (TupleSource, PreparedSource):
+        for source in (TupleSource, PreparedSource, ColumnSink, RowSink):
             spark.dataSource.register(source)
 
     def measured(self, rounds: int, say: Callable[[str], None]) -> list[Measured]:
@@ -95,6 +99,8 @@ class PinnedQueries:
                 Query.BODY: lambda: _scan(self._source(columns="queueOffset,body")),
                 Query.INDEX: lambda: _scan(self._source(view="index")),
                 Query.SINK: self._send,
+                Query.FRAMES: lambda: self._drop(ColumnSink.name()),
+                Query.ROW_FRAMES: lambda: self._drop(RowSink.name()),
             }
         return works | {
             Query.COPY: lambda: self._write(self._rows()),
@@ -129,9 +135,14 @@ class PinnedQueries:
             raise RuntimeError(f"{done} of {self._count:,} messages were archived")
 
     def _send(self) -> None:
-        rows = self._rows().select("body", "keys", "tags").coalesce(1)
-        writer = rows.write.format("rocketmq").mode("append")
+        writer = self._outgoing().write.format("rocketmq").mode("append")
         writer.option("nameServer", self._address).save(SINK_TOPIC)
+
+    def _drop(self, sink: str) -> None:
+        self._outgoing().write.format(sink).mode("append").save()
+
+    def _outgoing(self) -> Any:
+        return self._rows().select("body", "keys", "tags").coalesce(1)
 
     @property
     def _target(self) -> str:

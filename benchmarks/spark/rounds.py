@@ -93,6 +93,7 @@ def _judged(ours: Row, theirs: Row) -> Goal:
             target=f"at least {ARCHIVE_RATIO_MIN:g} × the rows per second",
             measured=f"{ours.per_s:,.0f} to {theirs.per_s:,.0f}: {ratio:.2f} ×",
             is_met=ratio >= ARCHIVE_RATIO_MIN,
+            share=ratio / ARCHIVE_RATIO_MIN,
         )
     ratio = theirs.spark_cpu_us / ours.spark_cpu_us
     return Goal(
@@ -101,4 +102,5 @@ def _judged(ours: Row, theirs: Row) -> Goal:
         measured=f"{1e6 / ours.spark_cpu_us:,.0f} to {1e6 / theirs.spark_cpu_us:,.0f}: "
         f"{ratio:.2f} ×",
         is_met=ratio > AHEAD,
+        share=ratio / AHEAD,
     )

@@ -16,10 +16,9 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
+from benchmarks.spark.sink_encoding import ID_PREFIX, TOPIC, encode_columns, encode_messages
 from emberq import Producer
-from emberq.client.core.outgoing import MESSAGE_SIZE_MAX_BYTES, split_batch
-from emberq.record.message_id import UniqueKeyGenerator
-from emberq.spark.encoded_rows import RowEncoder, hex_keys
+from emberq.spark.encoded_rows import RowEncoder
 from emberq.spark.outgoing_rows import RowMessages
 from emberq.spark.plain_delivery import PlainDelivery
 from emberq.spark.row_sending import Task
@@ -29,7 +28,6 @@ from emberq.testing.local_nameserver import run_name_server
 
 BODY_SIZE_BYTES = 200
 BATCH_ROWS = 10_000  # as Spark gives them
-TOPIC = "bench-sink"
 COLUMNS: dict[str, tuple[str, ...]] = {
     "body, keys, tags": ("body", "keys", "tags"),
     "with a map of two": ("body", "keys", "tags", "properties"),
@@ -59,7 +57,7 @@ def main() -> int:
 def encoding_us(name: str, rounds: int) -> tuple[float, float]:
     """CPU per row of these columns: by columns, and one by one."""
     batch = _batch(COLUMNS[name])
-    quick = _best(partial(_by_columns, batch), rounds)
+    quick = _best(partial(encode_columns, batch), rounds)
     return quick, _best(partial(_one_by_one, batch), rounds)
 
 
@@ -90,24 +88,9 @@ def _batch(wanted: tuple[str, ...]) -> Any:
     return pa.RecordBatch.from_pydict({name: columns[name] for name in wanted})
 
 
-_keys = UniqueKeyGenerator(bytes(4), 1, 1, now_ms=lambda: time.time_ns() // 1_000_000)
-
-
-def _by_columns(batch: Any) -> None:
-    def keys(topic: str, ids: Any, count: int) -> Any:
-        return hex_keys(*_keys.take_numbers(count))
-
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    encoder = RowEncoder(RowMessages(TOPIC, "query-1-0"), keys)
-    assert encoder.encode(columns, batch.num_rows)
-
-
 def _one_by_one(batch: Any) -> None:
     lists = batch.to_pydict()
-    messages = list(RowMessages(TOPIC, "query-1-0").messages(lists, batch.num_rows))
-    ids = _keys.take(len(messages))
-    for piece in split_batch(zip(messages, ids, strict=True), MESSAGE_SIZE_MAX_BYTES):
-        b"".join(element for element, _ in piece)
+    encode_messages(RowMessages(TOPIC, ID_PREFIX).messages(lists, batch.num_rows))
 
 
 def _best(work: Callable[[], None], rounds: int) -> float:

@@ -2,16 +2,21 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from emberq.cli.output import Column, echo_table
 from emberq.pipelines.failures import cause_of
 from emberq.pipelines.html_report import shown
+from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.session import job_session
 from emberq.pipelines.sql import register_topics
 from emberq.pipelines.times import collect_utc
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PROMPT = "sql> "
 _END = ("exit", "quit", "\\q")
@@ -56,11 +61,13 @@ def _queries(prompt: str) -> Iterator[str]:
             yield query
 
 
-def _try(session: object, query: str, rows_max: int) -> bool:
+def _try(session: "SparkSession", query: str, rows_max: int) -> bool:
     """Whether there was an answer; why not is told."""
     try:
-        _answer(session, query, rows_max)
-    except KeyboardInterrupt:  # of this query: what it was at is cancelled by then
+        with quiet_interrupts():
+            _answer(session, query, rows_max)
+    except KeyboardInterrupt:  # of this query, not of the shell
+        session.sparkContext.cancelAllJobs()
         click.echo("\nemberq: cancelled", err=True)
     except Exception as error:
         click.echo(f"emberq: {cause_of(error)}", err=True)
@@ -69,10 +76,7 @@ def _try(session: object, query: str, rows_max: int) -> bool:
     return False
 
 
-def _answer(session: object, query: str, rows_max: int) -> None:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-
-    assert isinstance(session, SparkSession)
+def _answer(session: "SparkSession", query: str, rows_max: int) -> None:
     frame = session.sql(query)
     rows = collect_utc(frame.limit(rows_max + 1))
     echo_table(

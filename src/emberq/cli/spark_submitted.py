@@ -12,6 +12,7 @@ from emberq.cli.spark import echo_report
 from emberq.cli.task_bar import TaskBar
 from emberq.errors import EmberqError
 from emberq.pipelines.catalogue import read_job_file
+from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import Job, Report
 from emberq.pipelines.submission import WATCHED
 
@@ -38,7 +39,7 @@ def run_in_session(job: Job, name: str) -> Report:
 
     session = SparkSession.builder.appName(name).getOrCreate()
     try:
-        with TaskBar(is_watched=WATCHED in os.environ) as bar:
+        with quiet_interrupts(), TaskBar(is_watched=WATCHED in os.environ) as bar:
             return job.run(session, say=bar)
     finally:
         session.stop()

@@ -1,8 +1,11 @@
-"""A program that ends in its own way when Ctrl-C reaches it, while who started it waits."""
+"""Ctrl-C: a program that ends in its own way while who started it waits, and calls of Spark that
+are broken off quietly."""
 
+import logging
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
@@ -46,6 +49,26 @@ def run_to_its_end(
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
     return code if code >= 0 else _SIGNALLED - code
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """Ctrl-C raises and nothing else, in a session that is there. PySpark's own handler calls the
+    JVM in the middle of a call to it, which fails, and py4j logs both with their traces."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        logging.disable(logging.ERROR)
+        raise KeyboardInterrupt
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+        logging.disable(logging.NOTSET)
 
 
 class _Signals:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from emberq.errors import PipelineError
 from emberq.pipelines.failures import readable_failures
+from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.quiet_logs import quiet_conf
 from emberq.spark import register
@@ -50,14 +51,24 @@ def job_session(
         PipelineError: Spark is not installed, or what was done in the session failed.
     """
     there = given if given is not None else _running()
-    session = there if there is not None else start_session(settings)
-    try:
-        register(session)
-        with readable_failures():
-            yield session
-    finally:
-        if there is None:
+    if there is not None:
+        with _ready(there):
+            yield there
+        return
+    session = start_session(settings)
+    with quiet_interrupts():
+        try:
+            with _ready(session):
+                yield session
+        finally:
             session.stop()
+
+
+@contextmanager
+def _ready(session: "SparkSession") -> Iterator[None]:
+    register(session)
+    with readable_failures():
+        yield
 
 
 def _running() -> "SparkSession | None":

@@ -1,12 +1,14 @@
 """Who waits for a program lets it end in its own way."""
 
+import logging
 import os
+import signal
 import sys
 from threading import Thread
 
 import pytest
 
-from emberq.pipelines.interrupts import run_to_its_end
+from emberq.pipelines.interrupts import quiet_interrupts, run_to_its_end
 
 INTERRUPT = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
 
@@ -53,3 +55,26 @@ def test_in_another_thread_the_exit_code_is_the_same() -> None:
     thread.join()
 
     assert codes == [3]
+
+
+def test_an_interrupt_in_a_session_raises_and_logs_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def of_pyspark(*_: object) -> None:
+        logging.error("cancelling in the middle of a call")
+
+    signal.signal(signal.SIGINT, of_pyspark)
+    try:
+        with pytest.raises(KeyboardInterrupt), quiet_interrupts():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            finally:
+                logging.error("a call was broken off")
+        assert caplog.messages == []
+        logging.error("told again")
+        assert caplog.messages == ["told again"]
+        assert signal.getsignal(signal.SIGINT) is of_pyspark
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -57,6 +57,13 @@ def test_in_another_thread_the_exit_code_is_the_same() -> None:
     assert codes == [3]
 
 
+def break_off() -> None:
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        logging.error("a call was broken off")
+
+
 def test_an_interrupt_in_a_session_raises_and_logs_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -68,10 +75,7 @@ def test_an_interrupt_in_a_session_raises_and_logs_nothing(
     signal.signal(signal.SIGINT, of_pyspark)
     try:
         with pytest.raises(KeyboardInterrupt), quiet_interrupts():
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-            finally:
-                logging.error("a call was broken off")
+            break_off()
         assert caplog.messages == []
         logging.error("told again")
         assert caplog.messages == ["told again"]

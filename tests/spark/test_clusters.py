@@ -169,7 +169,7 @@ def check_function(topics: Topics, master: str, folder: Path, python: Path | Non
 
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[str]:
-    """A master and a worker of Spark's own cluster, from the package that pip installs."""
+    """A master and two workers of Spark's own cluster, from the package that pip installs."""
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     host = ("--host", "127.0.0.1", "--webui-port", "0")
@@ -179,7 +179,10 @@ def standalone(tmp_path: Path) -> Iterator[str]:
     command = spark_program("spark-class")
     with running(tmp_path / "master.log", command, *master, **small):
         until(lambda: listens(port), START_TIMEOUT_S)
-        with running(tmp_path / "worker.log", command, *worker, address, **small):
+        with (
+            running(tmp_path / "worker-1.log", command, *worker, address, **small),
+            running(tmp_path / "worker-2.log", command, *worker, address, **small),
+        ):
             yield address
 
 

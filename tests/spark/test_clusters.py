@@ -57,9 +57,14 @@ def can_import(python: Path, modules: str) -> bool:
 
 
 def submit(
-    example: str, master: str, *options: str, python: Path | None = None, **job: str
+    example: str,
+    master: str,
+    *options: str,
+    python: Path | None = None,
+    here: Path | None = None,
+    **job: str,
 ) -> "subprocess.CompletedProcess[str]":
-    """`emberq spark submit` as a user calls it; `job` wins over what the file says."""
+    """`emberq spark submit` as a user calls it, in a folder; `job` wins over what the file says."""
     words = [sys.executable, "-m", "emberq", "spark", "submit", str(EXAMPLES / example)]
     words += ["--master", master, *options]
     words += [word for text in SMALL for word in ("--conf", text)]
@@ -70,7 +75,13 @@ def submit(
     else:
         environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = str(python)
     return subprocess.run(
-        words, env=environ, check=False, capture_output=True, text=True, timeout=SUBMIT_TIMEOUT_S
+        words,
+        env=environ,
+        cwd=here,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SUBMIT_TIMEOUT_S,
     )
 
 
@@ -81,14 +92,14 @@ def orders(count: int) -> list[bytes]:
 def check_archive(
     topics: Topics, master: str, folder: Path, *options: str, python: Path | None = None
 ) -> None:
-    """The example `archive`: every message is in the table, a line for its batch and the report
-    say so."""
+    """The example `archive`, to a folder that is named from where the command is given: every
+    message is in the table, a line for its batch and the report say so."""
     topic = topics.make()
     topics.send(topic, orders(30), 0)
     topics.send(topic, orders(12), 1)
-    job = {"nameServer": topics.cluster.name_server, "topics": topic, "path": str(folder / "lake")}
+    job = {"nameServer": topics.cluster.name_server, "topics": topic, "path": "lake"}
 
-    done = submit(ARCHIVE, master, *options, python=python, **job)
+    done = submit(ARCHIVE, master, *options, python=python, here=folder, **job)
 
     assert done.returncode == 0, done.stdout + done.stderr
     files = existing_table("parquet", str(folder / "lake")).files()
@@ -193,10 +204,10 @@ def connect(tmp_path_factory: pytest.TempPathFactory, bare_python: Path) -> Iter
         yield address
 
 
-def test_a_job_runs_on_this_machine_with_the_package_shipped(
+def test_files_of_a_job_are_where_its_driver_says_and_not_where_executors_work(
     topics: Topics, tmp_path: Path, bare_python: Path
 ) -> None:
-    check_archive(topics, "local[2]", tmp_path, python=bare_python)
+    check_archive(topics, "local-cluster[1,1,1024]", tmp_path, python=bare_python)
 
 
 def submit_job(text: str, folder: Path, **job: str) -> "subprocess.CompletedProcess[str]":

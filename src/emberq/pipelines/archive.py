@@ -15,6 +15,7 @@ from emberq.pipelines.job import Job, Report, Say
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock, rest_text, run_query, trigger_options
 from emberq.pipelines.tables import FORMATS, DataFile, Table, open_table
+from emberq.spark.archive.addresses import absolute
 from emberq.spark.archive.folder import is_object_store
 from emberq.spark.columns import archived_columns
 from emberq.spark.options import parse_source, parse_stream
@@ -64,6 +65,10 @@ class Archive(Job, kw_only=True):
     catalog: Annotated[dict[str, str], Meta(description="Iceberg's catalog, KEY=VALUE")] = (
         msgspec.field(default_factory=dict)
     )
+
+    def __post_init__(self) -> None:
+        # Here, once: tasks, and a server of Spark Connect, work in other folders.
+        self.path = absolute(self.path)
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check_options()

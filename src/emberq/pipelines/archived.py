@@ -40,7 +40,7 @@ def read_archive(
         raise PipelineError(f"there is no {kind} table with messages at {root}")
     folder = Folder(root)
     if not folder.is_local or not _are_alike(names):
-        return read_by_tasks(session, root, names, schema)
+        return read_by_tasks(session, folder.root, names, schema)
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
     # With types that Spark finds by itself a topic `007` is the number 7.

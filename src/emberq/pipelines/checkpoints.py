@@ -9,7 +9,8 @@ import msgspec
 
 from emberq.errors import ConfigError
 from emberq.pipelines.connected import is_connected
-from emberq.spark.archive.folder import Folder, is_local
+from emberq.spark.archive.addresses import is_local
+from emberq.spark.archive.folder import Folder
 from emberq.spark.offsets import Offsets, read_offsets
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from emberq.pipelines.tables import DataFile, Table
 from emberq.pipelines.tables.compaction import Compaction, CompactionTerms
 from emberq.pipelines.tables.parquet import ParquetTable
 from emberq.pipelines.tables.parquet_compaction import ParquetCompaction
-from emberq.spark.archive.folder import is_local
+from emberq.spark.archive.addresses import is_local
 from emberq.spark.archive.layout import COMPRESSIONS, partition_path
 from emberq.spark.option_values import OptionTexts
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import SQL92_EXPRESSION, TAG_EXPRESSION
+from emberq.spark.archive.addresses import absolute
 from emberq.spark.archive.layout import COMPRESSIONS, FILE_SIZE_BYTES, ArchiveLayout
 from emberq.spark.offsets import Offsets, read_offsets
 from emberq.spark.option_table import CONNECTION, SOURCE
@@ -381,7 +382,7 @@ def _archive(texts: OptionTexts, view: str) -> ArchiveLayout | None:
         raise ConfigError("view=archive needs archive.path")
     partition_by = texts.get("archive.partitionBy")
     return ArchiveLayout(
-        root=path,
+        root=absolute(path),  # here: tasks may run in other folders
         writer=texts.get("archive.writer") or "",
         partition_by=("topic", "date") if partition_by is None else _names(partition_by),
         file_size_bytes=texts.size("archive.fileSize") or FILE_SIZE_BYTES,

@@ -17,7 +17,7 @@ def test_a_table_in_an_object_store_needs_a_checkpoint_elsewhere() -> None:
 
     with pytest.raises(ConfigError, match="needs checkpoint"):
         _ = job.checkpoint_path
-    assert Archive(topics="orders", path="lake").checkpoint_path == "lake/_checkpoint"
+    assert Archive(topics="orders", path="/lake").checkpoint_path == "/lake/_checkpoint"
 
 
 def test_rows_have_the_columns_of_all_files_whichever_is_the_first(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from emberq.errors import TableError
 from emberq.pipelines.tables.columns import plain
 from emberq.pipelines.tables.fitting import check_columns, check_partitions
 from emberq.pipelines.tables.leftovers import delete_files, left_behind
+from emberq.pipelines.tables.presence import check_present
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 from emberq.spark.archive.parquet_file import ROW_GROUP_BYTES
@@ -77,6 +78,7 @@ class DeltaLakeTable:
         last = table.transaction_version(writer)
         if last is not None and last >= batch:
             return False
+        check_present(self._folder, files)
         try:
             table.create_write_transaction(
                 [_add_action(each) for each in files],

@@ -9,6 +9,7 @@ import pyarrow as pa
 from emberq.errors import TableError
 from emberq.pipelines.tables.columns import plain
 from emberq.pipelines.tables.fitting import check_columns, check_partitions
+from emberq.pipelines.tables.presence import check_present
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 
@@ -70,6 +71,7 @@ class IcebergTable:
         last = _last_batch(table, writer)
         if last is not None and last >= batch:
             return False
+        check_present(self._folder, files)
         table.add_files(
             [self._folder.address_of(each.path) for each in files],
             snapshot_properties={WRITER_KEY: writer, BATCH_KEY: str(batch)},

@@ -25,6 +25,7 @@ from emberq.pipelines.tables.columns import (
 )
 from emberq.pipelines.tables.fitting import check_columns, check_partitions
 from emberq.pipelines.tables.leftovers import delete_files, left_behind
+from emberq.pipelines.tables.presence import check_present
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.archive.folder import Folder
 from emberq.spark.archive.layout import partition_of
@@ -154,6 +155,7 @@ class ParquetTable:
             last = self.last_batch(writer)
             if last is not None and last >= batch:
                 return False
+            check_present(self._folder, files)
             commit = Commit(
                 at_ms=_now_ms(),
                 writer=writer,

@@ -2,12 +2,24 @@
 
 import os
 import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from emberq.errors import TableError
+from emberq.spark.archive.addresses import absolute, is_local, local_path
+
+# Questions to an object store that are asked at the same time: each is a wait.
+REQUESTS_TOGETHER = 16
+# Of addresses that Arrow cannot open as they are: what to do.
+_HINTS = {
+    **dict.fromkeys(("s3a", "s3n"), "s3a is Spark's name for it, give s3://…"),
+    "hdfs": "HDFS is read through Hadoop's own library: on driver and workers set JAVA_HOME, "
+    "HADOOP_HOME and CLASSPATH=$(hadoop classpath --glob)",
+}
 
 
 class Folder:
@@ -20,7 +32,7 @@ class Folder:
     """
 
     def __init__(self, root: str) -> None:
-        self.root = root.rstrip("/")
+        self.root = absolute(root).rstrip("/")
         self.is_local = is_local(root)
         if self.is_local:
             self._files: fs.FileSystem = fs.LocalFileSystem()
@@ -29,7 +41,9 @@ class Folder:
             try:
                 self._files, self._base = fs.FileSystem.from_uri(root)
             except (ValueError, OSError) as error:
-                raise TableError(f"{root}: {error}") from error
+                said = f"{root}: {str(error).partition(chr(10))[0]}"
+                hint = _HINTS.get(urlsplit(root).scheme)
+                raise TableError(f"{said}; {hint}" if hint else said) from error
 
     @property
     def filesystem(self) -> fs.FileSystem:
@@ -78,7 +92,17 @@ class Folder:
             return bytes(stream.readall())
 
     def exists(self, name: str) -> bool:
-        return bool(self._files.get_file_info(self.path_of(name)).type == fs.FileType.File)
+        return self.size_bytes(name) is not None
+
+    def size_bytes(self, name: str) -> int | None:
+        """None: there is no such file."""
+        info = self._files.get_file_info(self.path_of(name))
+        return int(info.size) if info.type == fs.FileType.File else None
+
+    def sizes_bytes(self, names: Sequence[str]) -> list[int | None]:
+        """Of many files, in their order."""
+        with ThreadPoolExecutor(REQUESTS_TOGETHER) as asking:
+            return list(asking.map(self.size_bytes, names))
 
     def make(self) -> None:
         self._files.create_dir(self._base, recursive=True)
@@ -120,13 +144,3 @@ def _modified_at_s(info: fs.FileInfo) -> float:
 def is_object_store(address: str) -> bool:
     """Whether Arrow has a client for it and Spark, as it is installed, has none."""
     return urlsplit(address).scheme in {"s3", "gs", "gcs", "abfs", "abfss"}
-
-
-def is_local(address: str) -> bool:
-    scheme = urlsplit(address).scheme
-    return scheme in ("", "file") or len(scheme) == 1  # a drive letter is no scheme
-
-
-def local_path(address: str) -> Path:
-    parts = urlsplit(address)
-    return Path(parts.path if parts.scheme == "file" else address).absolute()

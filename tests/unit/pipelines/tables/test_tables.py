@@ -102,6 +102,26 @@ def test_no_table_has_no_files_to_give(kind: str, tmp_path: Path) -> None:
         live_files(str(tmp_path / "lake"), kind)
 
 
+def test_a_batch_whose_files_are_gone_is_not_committed(table: Table) -> None:
+    table.append("query", 0, [written(table, 0, 1)])
+    kept, gone = written(table, 1, 1), written(table, 2, 1)
+    Path(table.root, gone.path).unlink()
+
+    with pytest.raises(TableError, match=r"1 of 2 files .*/2\.parquet is not there.* all of them"):
+        table.append("query", 1, [kept, gone])
+    assert table.last_batch("query") == 0
+    assert table.append("query", 1, [kept, written(table, 2, 1)])
+
+
+def test_a_file_that_was_written_to_elsewhere_is_not_committed(table: Table) -> None:
+    file = written(table, 0, 1)
+    Path(table.root, file.path).write_bytes(b"half")
+
+    with pytest.raises(TableError, match="has 4 bytes"):
+        table.append("query", 0, [file])
+    assert table.files() == []
+
+
 def test_writers_do_not_share_their_batches(table: Table) -> None:
     table.append("one", 7, [written(table, 0, 1)])
 

@@ -1,0 +1,32 @@
+"""Whether the files of a batch are where the table will look for them."""
+
+from collections.abc import Sequence
+
+from emberq.errors import TableError
+from emberq.spark.archive.data_file import DataFile
+from emberq.spark.archive.folder import Folder
+
+
+def check_present(folder: Folder, files: Sequence[DataFile]) -> None:
+    """Asked just before a commit: what is committed without its files is lost.
+
+    Raises:
+        TableError: a file is not there, or not as it was written.
+    """
+    found = folder.sizes_bytes([each.path for each in files])
+    gone = [
+        (each, size_bytes)
+        for each, size_bytes in zip(files, found, strict=True)
+        if size_bytes != each.size_bytes
+    ]
+    if not gone:
+        return
+    first, size_bytes = gone[0]
+    state = "is not there" if size_bytes is None else f"has {size_bytes} bytes"
+    raise TableError(
+        f"{len(gone)} of {len(files)} files of the batch are not as its tasks wrote them: "
+        f"{folder.path_of(first.path)} {state}, and had {first.size_bytes} bytes. Either tasks run "
+        "on machines where path is another folder: give one that all of them share, or an address "
+        "such as s3://…. Or compact took them for leftovers: give it an orphansAfter that is "
+        "longer than any batch. Nothing was committed, the next run repeats the batch"
+    )

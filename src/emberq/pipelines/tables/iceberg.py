@@ -1,13 +1,15 @@
-"""Iceberg tables: batches named in the summaries of snapshots, committed by pyiceberg."""
+"""Iceberg tables: batches named in snapshots and properties, committed by pyiceberg."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from emberq.errors import TableError
 from emberq.pipelines.tables.columns import plain
+from emberq.pipelines.tables.failures import readable_failures
 from emberq.pipelines.tables.fitting import check_columns, check_partitions
 from emberq.pipelines.tables.presence import check_present
 from emberq.spark.archive.data_file import DataFile
@@ -15,8 +17,14 @@ from emberq.spark.archive.folder import Folder
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NamespaceAlreadyExistsError,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+    )
     from pyiceberg.table import Table as PyIcebergTable
+    from pyiceberg.table import TableProperties
     from pyiceberg.transforms import IdentityTransform
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise TableError("Iceberg tables need more: pip install 'emberq[lake]'") from error
@@ -25,7 +33,12 @@ NAMESPACE = "emberq"
 TABLE = "messages"
 WRITER_KEY = "emberq.writer"
 BATCH_KEY = "emberq.batch"
+# With the name of a writer: its highest batch, for when its snapshots have expired.
+LAST_BATCH_KEY = "emberq.last-batch."
+COMMIT_ATTEMPTS_MAX = 100
 _CATALOG = "catalog.db"
+# What pyiceberg does not take for parts of a name.
+_SIGNS = "#?"
 
 
 class IcebergTable:
@@ -42,6 +55,11 @@ class IcebergTable:
         catalog: dict[str, str] | None = None,
     ) -> None:
         self._folder = Folder(root)
+        if any(sign in self.root for sign in _SIGNS):
+            raise TableError(
+                f"{root}: Iceberg finds no files in folders with # or ? in their name: give "
+                "another path"
+            )
         self._schema = schema
         self._partition_by = list(partition_by)
         self._options = dict(catalog or {})
@@ -67,15 +85,32 @@ class IcebergTable:
         return None if table is None else _last_batch(table, writer)
 
     def append(self, writer: str, batch: int, files: Sequence[DataFile]) -> bool:
-        table = self._opened() or self._made()
-        last = _last_batch(table, writer)
-        if last is not None and last >= batch:
+        for _ in range(COMMIT_ATTEMPTS_MAX):
+            table = self._opened() or self._made()
+            last = _last_batch(table, writer)
+            if last is not None and last >= batch:
+                return False
+            check_present(self._folder, files)
+            with readable_failures(self.root):
+                if self._commit(table, writer, batch, files):
+                    return True
+        raise TableError(f"{self.root}: {COMMIT_ATTEMPTS_MAX} commits of others came first")
+
+    def _commit(
+        self, table: PyIcebergTable, writer: str, batch: int, files: Sequence[DataFile]
+    ) -> bool:
+        """False: somebody has committed since the table was opened."""
+        # Not pyiceberg but who asks for the last batch tries again; here only, not in the table.
+        table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+        try:
+            with table.transaction() as transaction:
+                transaction.set_properties({f"{LAST_BATCH_KEY}{writer}": str(batch)})
+                transaction.add_files(
+                    [self._folder.address_of(each.path) for each in files],
+                    snapshot_properties={WRITER_KEY: writer, BATCH_KEY: str(batch)},
+                )
+        except CommitFailedException:
             return False
-        check_present(self._folder, files)
-        table.add_files(
-            [self._folder.address_of(each.path) for each in files],
-            snapshot_properties={WRITER_KEY: writer, BATCH_KEY: str(batch)},
-        )
         return True
 
     def replace(self, removed: Sequence[str], added: Sequence[DataFile]) -> None:
@@ -85,15 +120,16 @@ class IcebergTable:
         table = self._opened()
         if table is None:
             return []
-        return [
-            DataFile(
-                path=self._folder.name_of(task.file.file_path),
-                rows=task.file.record_count,
-                size_bytes=task.file.file_size_in_bytes,
-                partition={},
-            )
-            for task in table.scan().plan_files()
-        ]
+        with readable_failures(self.root):
+            return [
+                DataFile(
+                    path=self._folder.name_of(task.file.file_path),
+                    rows=task.file.record_count,
+                    size_bytes=task.file.file_size_in_bytes,
+                    partition={},
+                )
+                for task in table.scan().plan_files()
+            ]
 
     def _catalog(self) -> Catalog:
         if self._options:
@@ -101,7 +137,7 @@ class IcebergTable:
         return load_catalog(
             "emberq",
             type="sql",
-            uri=f"sqlite:///{self._catalog_path}",
+            uri=f"sqlite:///{quote(self._catalog_path)}",
             warehouse=self._folder.address_of(""),
         )
 
@@ -115,18 +151,25 @@ class IcebergTable:
         # Opening a catalog that is not there would make one.
         if not self._options and not Path(self._catalog_path).exists():
             return None
-        try:
-            return self._catalog().load_table(self._identifier)
-        except NoSuchTableError:
-            return None
+        with readable_failures(self.root):
+            try:
+                return self._catalog().load_table(self._identifier)
+            except NoSuchTableError:
+                return None
 
     def _made(self) -> PyIcebergTable:
         """Partitioned from the first moment on: its spec is in the step that creates it."""
         if not self._options:
             self._folder.make()
-        catalog = self._catalog()
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(self._identifier.rsplit(".", 1)[0])
+        with readable_failures(self.root):
+            catalog = self._catalog()
+            with suppress(NamespaceAlreadyExistsError):
+                catalog.create_namespace(self._identifier.rsplit(".", 1)[0])
+            with suppress(TableAlreadyExistsError, CommitFailedException):  # somebody was first
+                self._make(catalog)
+            return catalog.load_table(self._identifier)
+
+    def _make(self, catalog: Catalog) -> None:
         location = self._folder.address_of("").rstrip("/")
         with (
             catalog.create_table_transaction(self._identifier, self._schema, location) as creation,
@@ -134,7 +177,6 @@ class IcebergTable:
         ):
             for name in self._partition_by:
                 update.add_identity(name)
-        return catalog.load_table(self._identifier)
 
 
 def _schema_of(table: PyIcebergTable) -> pa.Schema:
@@ -152,9 +194,13 @@ def _partition_columns(table: PyIcebergTable) -> list[str]:
 
 
 def _last_batch(table: PyIcebergTable, writer: str) -> int | None:
-    """The newest snapshot of the writer has its highest batch: batches come in order."""
+    """Batches come in order: the newest snapshot of the writer has its highest one, and all that
+    there is in tables of early versions."""
+    noted = table.properties.get(f"{LAST_BATCH_KEY}{writer}")
+    batches = [] if noted is None else [int(noted)]
     for snapshot in reversed(table.snapshots()):
         summary = snapshot.summary
         if summary is not None and summary.additional_properties.get(WRITER_KEY) == writer:
-            return int(summary.additional_properties[BATCH_KEY])
-    return None
+            batches.append(int(summary.additional_properties[BATCH_KEY]))
+            break
+    return max(batches, default=None)

@@ -11,6 +11,7 @@ from pyarrow import dataset
 
 from emberq.pipelines.archive import COLUMNS, Archive
 from emberq.pipelines.archived import existing_table, read_archive, read_by_tasks
+from emberq.pipelines.checkpointed_table import TABLE_FILE
 from emberq.pipelines.compact import Compact
 from emberq.pipelines.tables import FORMATS, live_files
 from emberq.pipelines.verify import Verify
@@ -137,6 +138,7 @@ def test_a_folder_that_is_partitioned_in_two_ways_can_be_read(
     topics.send(topic, bodies(10))
     archive(topics, topic, tmp_path / "one").run(spark)
     topics.send(topic, bodies(10, first=10))
+    (tmp_path / "one" / "_checkpoint" / TABLE_FILE).unlink()
     archive(
         topics,
         topic,

@@ -8,7 +8,13 @@ from msgspec import Meta
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.backlog import Backlog, backlog_of
-from emberq.pipelines.checkpoints import checkpoint_at, forget_drafts, writer_of
+from emberq.pipelines.checkpointed_table import (
+    CheckpointedTable,
+    check_table,
+    note_table,
+    table_of,
+)
+from emberq.pipelines.checkpoints import Checkpoint, checkpoint_at, forget_drafts, writer_of
 from emberq.pipelines.connected import carried, committed_line, is_connected
 from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, Say
@@ -73,17 +79,18 @@ class Archive(Job, kw_only=True):
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check_options()
         with job_session(self.spark, spark) as session:
-            checkpoint_at(self.checkpoint_path, session)
+            checkpoint = self._checkpoint(session)
             target = self.target()
             backlog = self._backlog(session)
             # Now that nothing is refused any more: it makes a folder.
             writer = writer_of(self.checkpoint_path, session)
+            note_table(checkpoint, self.checkpoint_path, self._checkpointed)
             return _Run(self, target, session, writer, say).run(backlog)
 
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         self._check_options()
         with job_session(self.spark, spark) as session:
-            checkpoint_at(self.checkpoint_path, session)
+            self._checkpoint(session)
             self.target()
             backlog = self._backlog(session, is_sized=True)
         return Report(
@@ -136,6 +143,16 @@ class Archive(Job, kw_only=True):
                 "a table in an object store needs checkpoint: a folder that Spark reaches"
             )
         return self.checkpoint or f"{self.path.rstrip('/')}/_checkpoint"
+
+    @property
+    def _checkpointed(self) -> CheckpointedTable:
+        return table_of(self.format, self.path, self.checkpoint_path)
+
+    def _checkpoint(self, session: "SparkSession") -> Checkpoint:
+        """Raises ConfigError: it cannot be reached, or is another table's."""
+        checkpoint = checkpoint_at(self.checkpoint_path, session)
+        check_table(checkpoint, self.checkpoint_path, self._checkpointed)
+        return checkpoint
 
     def stream_options(
         self, writer: str, columns: Sequence[str] = (), *, keeps_partition_columns: bool

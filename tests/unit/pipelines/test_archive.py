@@ -13,6 +13,8 @@ from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines import archive as archive_of
 from emberq.pipelines.archive import COLUMNS, Archive
 from emberq.pipelines.backlog import Backlog
+from emberq.pipelines.checkpointed_table import check_table, note_table, table_of
+from emberq.pipelines.checkpoints import checkpoint_at
 from emberq.pipelines.tables import FORMATS, Table, open_table
 from emberq.spark.archive.data_file import DataFile
 from emberq.spark.columns import find_column
@@ -33,7 +35,7 @@ def without_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(archive_of, "job_session", no_session)
     monkeypatch.setattr(archive_of, "backlog_of", lambda *_, **__: Backlog([], False))
-    monkeypatch.setattr(archive_of, "checkpoint_at", lambda *_: None)
+    monkeypatch.setattr(archive_of, "checkpoint_at", lambda address, _: checkpoint_at(address))
 
 
 def job(lake: Path, **options: Any) -> Archive:
@@ -158,3 +160,59 @@ def test_tables_of_early_versions_go_on(
     target = job(tmp_path, format=kind).target()
 
     assert target.columns == columns
+
+
+def noted(lake: Path, kind: str = "parquet", checkpoint: Path | None = None) -> str:
+    """The checkpoint of an archive that has run."""
+    place = str(checkpoint or lake / "_checkpoint")
+    note_table(checkpoint_at(place), place, table_of(kind, str(lake), place))
+    return place
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_checkpoint_of_another_table_is_refused(is_beside: bool, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    checkpoint = noted(one, checkpoint=tmp_path / "state" if is_beside else None)
+
+    message = refused(job(two, checkpoint=checkpoint))
+
+    assert f"not to the parquet table {two}" in message
+    assert "give another checkpoint" in message
+    assert not two.exists()
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
+    noted(tmp_path)
+
+    assert f"the parquet table {tmp_path}, not to the delta table {tmp_path}," in refused(
+        job(tmp_path, format="delta")
+    )
+
+
+def test_the_checkpoint_of_a_table_further_down_is_another_tables(tmp_path: Path) -> None:
+    checkpoint = noted(tmp_path / "orders")
+
+    assert "belongs to" in refused(job(tmp_path, checkpoint=checkpoint))
+
+
+def test_a_table_may_be_moved_with_the_checkpoint_in_it(tmp_path: Path) -> None:
+    noted(tmp_path / "one")
+    (tmp_path / "one").rename(tmp_path / "two")
+
+    job(tmp_path / "two").plan()
+    job(tmp_path, path=f"file://{tmp_path}/two/").plan()
+
+
+def test_a_checkpoint_from_before_tables_were_noted_goes_on(tmp_path: Path) -> None:
+    place = str(tmp_path / "state")
+    checkpoint_at(place).write_new("emberq-writer", b"early")
+
+    job(tmp_path / "lake", checkpoint=place).plan()
+
+
+def test_what_a_checkpoint_says_of_its_table_may_be_damaged(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    checkpoint_at(place).write_new("emberq-table", b"{")
+
+    with pytest.raises(ConfigError, match="emberq-table is damaged"):
+        check_table(checkpoint_at(place), place, table_of("parquet", "s3://lake/a/", place))

@@ -1,5 +1,6 @@
 """Reading a table of the job `archive` back into Spark."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 ROWS_TOGETHER = 10_000
 # However many files there are: a task reads several of them then.
 TASKS_MAX = 1_000
+# In an address they stand for other names, to Spark, unless a backslash is before them.
+_GLOB_SIGNS = re.compile(r"[\[\]{}*?\\]")
 
 
 def existing_table(kind: str, root: str, catalog: dict[str, str] | None = None) -> Table:
@@ -46,7 +49,7 @@ def read_archive(
     # With types that Spark finds by itself a topic `007` is the number 7.
     reader = session.read.schema(from_arrow_schema(schema))
     reader = reader.option("basePath", folder.address_of("").rstrip("/"))
-    return reader.parquet(*(folder.address_of(name) for name in names))
+    return reader.parquet(*(_GLOB_SIGNS.sub(r"\\\g<0>", folder.address_of(name)) for name in names))
 
 
 def read_by_tasks(

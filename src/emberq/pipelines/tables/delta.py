@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from emberq.errors import TableError
 from emberq.pipelines.tables.columns import plain
+from emberq.pipelines.tables.failures import readable_failures
 from emberq.pipelines.tables.fitting import check_columns, check_partitions
 from emberq.pipelines.tables.leftovers import delete_files, left_behind
 from emberq.pipelines.tables.presence import check_present
@@ -21,7 +22,6 @@ from emberq.spark.archive.parquet_file import ROW_GROUP_BYTES
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
-    from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, create_table_with_add_actions
 except ImportError as error:  # pragma: no cover - depends on the environment
     raise TableError("Delta tables need more: pip install 'emberq[lake]'") from error
@@ -49,6 +49,11 @@ class DeltaLakeTable:
 
     def __init__(self, root: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         self._folder = Folder(root)
+        if unquote(self.root) != self.root:
+            raise TableError(
+                f"{root}: Delta reads % and two digits in the name of a folder as another sign: "
+                "give another path"
+            )
         self._address = self._folder.root
         self._rows = schema
         self._schema = Schema.from_arrow(schema)
@@ -79,7 +84,7 @@ class DeltaLakeTable:
         if last is not None and last >= batch:
             return False
         check_present(self._folder, files)
-        try:
+        with readable_failures(self.root):
             table.create_write_transaction(
                 [_add_action(each) for each in files],
                 "append",
@@ -87,8 +92,6 @@ class DeltaLakeTable:
                 self._partition_by,
                 commit_properties=CommitProperties(app_transactions=[Transaction(writer, batch)]),
             )
-        except DeltaError as error:
-            raise TableError(f"{self.root}: {error}") from error
         return True
 
     def replace(self, removed: Sequence[str], added: Sequence[DataFile]) -> None:
@@ -108,20 +111,16 @@ class DeltaLakeTable:
         properties = WriterProperties(
             compression=_CODECS[compression], max_row_group_size=self._rows_per_group()
         )
-        try:
+        with readable_failures(self.root):
             table.optimize.compact(target_size=target_bytes, writer_properties=properties)
-        except DeltaError as error:
-            raise TableError(f"{self.root}: {error}") from error
 
     def drop_before(self, day: date) -> None:
         """Remove the partitions of earlier days."""
         table = self._opened()
         if table is None:
             return
-        try:
+        with readable_failures(self.root):
             table.delete(f"date < '{day}'")
-        except DeltaError as error:
-            raise TableError(f"{self.root}: {error}") from error
 
     def _rows_per_group(self) -> int | None:
         """So many rows of average size are a row group; none: as deltalake likes it."""
@@ -137,9 +136,10 @@ class DeltaLakeTable:
             return []
         # Only asked: deltalake itself would delete everything that is old in the folder, also a
         # checkpoint of Spark and whatever else people keep there.
-        removed = set(_vacuumed(table, kept_s, is_full=False))
+        with readable_failures(self.root):
+            removed = set(_vacuumed(table, kept_s, is_full=False))
+            old = _vacuumed(table, kept_s, is_full=True)
         ours = left_behind(self._folder.names("", is_recursive=True), LOG_FOLDER, _JOINED)
-        old = _vacuumed(table, kept_s, is_full=True)
         return sorted(name for name in old if name in removed or name in ours)
 
     def delete_leftovers(self, kept_s: float) -> list[str]:
@@ -150,7 +150,8 @@ class DeltaLakeTable:
         table = self._opened()
         if table is None:
             return []
-        rows = pa.table(table.get_add_actions(flatten=False)).to_pylist()
+        with readable_failures(self.root):
+            rows = pa.table(table.get_add_actions(flatten=False)).to_pylist()
         return [
             DataFile(
                 path=unquote(row["path"]),  # as Delta's log has it: a percent sign is %25
@@ -162,15 +163,17 @@ class DeltaLakeTable:
         ]
 
     def _opened(self) -> DeltaTable | None:
-        if not DeltaTable.is_deltatable(self._address):
-            return None
-        return DeltaTable(self._address)
+        with readable_failures(self.root):
+            if not DeltaTable.is_deltatable(self._address):
+                return None
+            return DeltaTable(self._address)
 
     def _made(self) -> DeltaTable:
-        create_table_with_add_actions(
-            self._address, self._schema, [], mode="ignore", partition_by=self._partition_by
-        )
-        return DeltaTable(self._address)
+        with readable_failures(self.root):
+            create_table_with_add_actions(
+                self._address, self._schema, [], mode="ignore", partition_by=self._partition_by
+            )
+            return DeltaTable(self._address)
 
 
 def _schema_of(table: DeltaTable) -> pa.Schema:

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from emberq.errors import TableError
 from emberq.pipelines.tables.compaction import CompactionTerms
 from emberq.pipelines.tables.delta import DeltaLakeTable
 from emberq.pipelines.tables.delta_compaction import DeltaCompaction
@@ -168,3 +169,31 @@ def test_a_table_is_there_when_something_was_appended(tmp_path: Path) -> None:
     table.append("query", 0, [written(tmp_path, 0)])
 
     assert table.is_made
+
+
+def test_a_damaged_log_is_told_in_a_sentence(table: DeltaLakeTable, tmp_path: Path) -> None:
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_text("{bad")
+    again = opened("delta", tmp_path)
+
+    for act in (again.files, again.schema, again.check, lambda: again.last_batch("query")):
+        with pytest.raises(TableError, match=str(tmp_path)) as caught:
+            act()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_commit_that_was_overtaken_is_a_failed_batch(
+    table: DeltaLakeTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zombie, before = opened("delta", tmp_path), table._opened()
+    zombie.append("query", 3, [written(tmp_path, 30)])
+    monkeypatch.setattr(table, "_opened", lambda: before)
+
+    with pytest.raises(TableError, match="Concurrent"):
+        table.append("query", 3, [written(tmp_path, 40)])
+    assert 40 not in offsets(tmp_path, opened("delta", tmp_path))
+
+
+def test_folders_that_delta_would_not_find_again_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="give another path"):
+        opened("delta", tmp_path / "a%20b")
+    opened("delta", tmp_path / "100% #?[1]")

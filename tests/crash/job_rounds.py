@@ -9,7 +9,12 @@ import click
 
 from tests.crash.rounds import arguments_of, which
 from tests.support.job_kills import VICTIMS, JobKills
-from tests.support.table_kills import ArchiveKills, StatsKills
+from tests.support.table_kills import (
+    ArchiveKills,
+    DeltaArchiveKills,
+    IcebergArchiveKills,
+    StatsKills,
+)
 from tests.support.transform_kills import (
     IdempotentTransformKills,
     TransactionalTransformKills,
@@ -19,6 +24,8 @@ from tests.support.transform_kills import (
 KILLS_PER_FOLDER = 10
 JOBS: dict[str, type[JobKills]] = {
     "archive": ArchiveKills,
+    "archive-delta": DeltaArchiveKills,
+    "archive-iceberg": IcebergArchiveKills,
     "transform-at-least-once": TransformKills,
     "transform-idempotent": IdempotentTransformKills,
     "transform-transactional": TransactionalTransformKills,

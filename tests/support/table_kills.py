@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 import pyarrow.parquet as pq
 
 from emberq import Message
-from emberq.pipelines.tables.parquet import ParquetTable
+from emberq.pipelines.archived import existing_table
 from tests.support.job_kills import ANY_MOMENT, MESSAGES_PER_BATCH, TOPIC, JobKills
 
 WINDOW_S = 1
 
 
 class ArchiveKills(JobKills):
+    kind: ClassVar = "parquet"
     points: ClassVar = {
         "planned": "_checkpoint/offsets/*",
         "writing": "topic=*/**/*.parquet",
@@ -37,17 +38,30 @@ class ArchiveKills(JobKills):
 
     def _options(self) -> dict[str, Any]:
         source = {"maxOffsetsPerTrigger": str(MESSAGES_PER_BATCH)}
-        return {"job": "archive", "path": str(self._folder), "source": source}
+        path = str(self._folder)
+        return {"job": "archive", "format": self.kind, "path": path, "source": source}
 
     def _is_there(self) -> bool:
         return sum(1 for _ in self._archived()) >= self.stored
 
     def _archived(self) -> Iterator[tuple[int, int, str]]:
         names = ["queueId", "queueOffset", "body"]
-        for each in ParquetTable(str(self._folder)).files():
+        for each in existing_table(self.kind, str(self._folder)).files():
             table = pq.read_table(self._folder / each.path, columns=names, partitioning=None)
             for row in table.to_pylist():
                 yield row["queueId"], row["queueOffset"], row["body"].decode()
+
+
+class DeltaArchiveKills(ArchiveKills):
+    kind: ClassVar = "delta"
+    points: ClassVar = ArchiveKills.points | {"in the table": "_delta_log/*.json"}
+
+
+class IcebergArchiveKills(ArchiveKills):
+    """The catalog names the metadata that counts: they are written just before."""
+
+    kind: ClassVar = "iceberg"
+    points: ClassVar = ArchiveKills.points | {"in the table": "metadata/*.metadata.json"}
 
 
 class StatsKills(JobKills):

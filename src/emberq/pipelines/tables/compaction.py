@@ -1,7 +1,7 @@
 """What a compaction makes of a table: which files are joined with which. Pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
@@ -51,26 +51,26 @@ def groups_to_join(
     files: Iterable[DataFile],
     small_below_bytes: float,
     file_size_bytes: int,
-    kind_of: Callable[[DataFile], Hashable] = lambda _: None,
+    kinds_of: Callable[[Sequence[DataFile]], Iterable[Hashable]] = lambda files: (
+        [None] * len(files)
+    ),
 ) -> list[list[DataFile]]:
     """Small files of one partition and one kind, put together until they are large enough.
 
-    `kind_of` is asked only of files that have others beside them.
+    `kinds_of` is asked once, only of files that have others beside them.
     """
     small: dict[Hashable, list[DataFile]] = defaultdict(list)
     for each in files:
         if each.size_bytes < small_below_bytes:
             small[tuple(each.partition.items())].append(each)
+    crowded = [each for together in small.values() if len(together) > 1 for each in together]
+    alike: dict[Hashable, list[DataFile]] = defaultdict(list)
+    for each, kind in zip(crowded, kinds_of(crowded), strict=True):
+        alike[(*each.partition.items(), kind)].append(each)
     groups: list[list[DataFile]] = []
-    for together in small.values():
-        if len(together) == 1:
-            continue
-        alike: dict[Hashable, list[DataFile]] = defaultdict(list)
-        for each in together:
-            alike[kind_of(each)].append(each)
-        for same in alike.values():
-            same.sort(key=lambda each: (each.broker_name, each.queue_id, each.first_offset))
-            groups += _filled(same, file_size_bytes)
+    for same in alike.values():
+        same.sort(key=lambda each: (each.broker_name, each.queue_id, each.first_offset))
+        groups += _filled(same, file_size_bytes)
     return [group for group in groups if len(group) > 1]
 
 

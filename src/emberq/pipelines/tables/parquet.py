@@ -34,6 +34,7 @@ LOG_FOLDER = "_emberq_log"
 SNAPSHOT_EVERY = 64
 COMMIT_ATTEMPTS_MAX = 100
 _NUMBER_WIDTH = 20
+_SNAPSHOT = ".snapshot.json"
 _NOT_KEPT = -1
 _NO_COLUMNS = pa.schema([])
 _JOINED = r"joined-[0-9a-f]{32}\.parquet"  # as `parquet_compaction` names files
@@ -234,21 +235,32 @@ class ParquetTable:
 
     def _refresh(self) -> None:
         """Read what others committed since."""
-        # Drafts of commits have a name with a dot; one whose writer was killed stays for ever.
-        names = [name for name in self._folder.names(LOG_FOLDER) if "/." not in name]
-        commits = {_number_of(name): name for name in names if not name.endswith(".snapshot.json")}
-        snapshots = {_number_of(name): name for name in names if name.endswith(".snapshot.json")}
-        newest = max(snapshots, default=-1)
-        if newest >= self._next:
-            self._state = self._read(snapshots[newest], State)
-            if self._state.removals_since_ms == _NOT_KEPT:
-                # Whatever was removed by then was removed before the snapshot was written.
-                written_s = self._folder.modified_at_s(snapshots[newest])
-                self._state.removals_since_ms = round(written_s * 1000)
-            self._next = newest + 1
-        while (name := commits.get(self._next)) is not None:
-            self._state.apply(self._read(name, Commit))
+        if not self._next:
+            self._take_snapshot()
+        # By their names: listing a long log takes longer than asking for one file that is missing.
+        while (commit := self._commit_of(self._next)) is not None:
+            self._state.apply(commit)
             self._next += 1
+
+    def _take_snapshot(self) -> None:
+        """The newest one, if there is any: it makes the commits up to it unnecessary."""
+        names = self._folder.names(LOG_FOLDER)
+        # Drafts of commits have a name with a dot; one whose writer was killed stays for ever.
+        ended = [name for name in names if name.endswith(_SNAPSHOT) and "/." not in name]
+        newest = max(ended, default=None)
+        if newest is None:
+            return
+        self._state = self._read(newest, State)
+        if self._state.removals_since_ms == _NOT_KEPT:
+            # Whatever was removed by then was removed before the snapshot was written.
+            self._state.removals_since_ms = round(self._folder.modified_at_s(newest) * 1000)
+        self._next = _number_of(newest) + 1
+
+    def _commit_of(self, number: int) -> Commit | None:
+        try:
+            return self._read(_commit_name(number), Commit)
+        except FileNotFoundError:
+            return None
 
     def _read(self, name: str, kind: type[_Content]) -> _Content:
         try:
@@ -262,7 +274,7 @@ def _commit_name(number: int) -> str:
 
 
 def _snapshot_name(number: int) -> str:
-    return f"{LOG_FOLDER}/{number:0{_NUMBER_WIDTH}d}.snapshot.json"
+    return f"{LOG_FOLDER}/{number:0{_NUMBER_WIDTH}d}{_SNAPSHOT}"
 
 
 def _number_of(name: str) -> int:

@@ -2,13 +2,14 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from emberq.errors import TableError
+from emberq.pipelines.tables.columns import footers
 from emberq.pipelines.tables.compaction import (
     CompactionPlan,
     CompactionTerms,
@@ -76,10 +77,13 @@ class ParquetCompaction:
         wanted = self._terms.file_size_bytes
         return groups_to_join(files, wanted * LARGE_ENOUGH, wanted, self._columns_of)
 
-    def _columns_of(self, file: DataFile) -> tuple[tuple[str, str, bool], ...]:
+    def _columns_of(self, files: Sequence[DataFile]) -> Iterator[Hashable]:
         """The columns of an archive may be others from one day on."""
-        schema = _schema_of(self._table.folder, file)
-        return tuple((field.name, str(field.type), field.nullable) for field in schema)
+        folder = self._table.folder
+        found = dict(footers(folder, [each.path for each in files]))
+        for each in files:  # one that is gone is like no other; who joins it says so
+            schema = found.get(folder.path_of(each.path), ())
+            yield tuple((field.name, str(field.type), field.nullable) for field in schema)
 
     def _join(self, group: list[DataFile]) -> DataFile:
         folder = self._table.folder

@@ -1,5 +1,6 @@
 """Which files are joined with which."""
 
+from collections.abc import Sequence
 from datetime import date
 
 from emberq.pipelines.tables import DataFile
@@ -37,14 +38,14 @@ def test_large_files_and_single_ones_are_left_alone() -> None:
 def test_files_of_different_kinds_are_not_joined() -> None:
     asked: list[int] = []
 
-    def kind(each: DataFile) -> int:
-        asked.append(each.first_offset)
-        return each.first_offset % 2
+    def kinds(together: Sequence[DataFile]) -> list[int]:
+        asked.extend(each.first_offset for each in together)
+        return [each.first_offset % 2 for each in together]
 
     files = [*(file(number) for number in range(4)), file(9, day="2026-11-18")]
 
-    assert numbers(groups_to_join(files, 2 * MIB, 8 * MIB, kind)) == [[0, 2], [1, 3]]
-    assert 9 not in asked  # alone in its partition: nothing needs to be read
+    assert numbers(groups_to_join(files, 2 * MIB, 8 * MIB, kinds)) == [[0, 2], [1, 3]]
+    assert asked == [0, 1, 2, 3]  # 9 is alone in its partition: nothing needs to be read
 
 
 def test_days_before_the_oldest_one_are_old() -> None:

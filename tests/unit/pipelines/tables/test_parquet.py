@@ -9,6 +9,7 @@ import pytest
 
 from emberq.errors import TableError
 from emberq.pipelines.tables.parquet import SNAPSHOT_EVERY, ParquetTable
+from emberq.spark.archive.folder import Folder
 from tests.unit.pipelines.tables.lake import (
     DAY_S,
     ROWS,
@@ -269,3 +270,13 @@ def test_two_that_begin_with_different_types_do_not_both_write(tmp_path: Path) -
 
     with pytest.raises(TableError, match=r"body is binary in .*, and string in what is archived"):
         other.append("other", 0, [written(tmp_path, 1)])
+
+
+def test_a_long_log_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = table_with(tmp_path, 1), ParquetTable(str(tmp_path))
+    two.append("other", 0, [written(tmp_path, 7)])
+    monkeypatch.setattr(Folder, "names", lambda *_, **__: pytest.fail("the log was listed"))
+
+    assert (one.last_batch("other"), one.last_batch("query")) == (0, 0)
+    assert one.append("query", 1, [written(tmp_path, 8)])
+    assert two.last_batch("query") == 1

@@ -47,13 +47,15 @@ def older_files(files: Iterable[DataFile], oldest_day: date | None) -> list[Data
     ]
 
 
+def _of_one_kind(files: Sequence[DataFile]) -> list[Hashable]:
+    return [None] * len(files)
+
+
 def groups_to_join(
     files: Iterable[DataFile],
     small_below_bytes: float,
     file_size_bytes: int,
-    kinds_of: Callable[[Sequence[DataFile]], Iterable[Hashable]] = lambda files: (
-        [None] * len(files)
-    ),
+    kinds_of: Callable[[Sequence[DataFile]], Iterable[Hashable]] = _of_one_kind,
 ) -> list[list[DataFile]]:
     """Small files of one partition and one kind, put together until they are large enough.
 

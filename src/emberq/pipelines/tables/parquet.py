@@ -43,13 +43,15 @@ _Content = TypeVar("_Content")
 
 
 class Commit(Struct, kw_only=True, rename="camel"):
-    """`columns` are those of all files of the table, the added ones among them."""
+    """`columns` are those of all files of the table, the added ones among them. `condemned` are
+    files that no commit named and that are about to be deleted: none may add them any more."""
 
     at_ms: int
     writer: str = ""
     batch: int = -1
     added: list[DataFile] = msgspec.field(default_factory=list)
     removed: list[str] = msgspec.field(default_factory=list)
+    condemned: list[str] = msgspec.field(default_factory=list)
     deleted: list[str] = msgspec.field(default_factory=list)
     columns: dict[str, str] | None = None
 
@@ -58,12 +60,14 @@ class State(Struct, kw_only=True, rename="camel"):
     """Everything that the commits up to a number say.
 
     `removed` has when files were removed that are in the folder still; removals before
-    `removals_since_ms` are not in it. Without `columns` only the files know what they hold.
+    `removals_since_ms` are not in it. Files that are `condemned` may be gone by now. Without
+    `columns` only the files know what they hold.
     """
 
     files: dict[str, DataFile] = msgspec.field(default_factory=dict)
     batches: dict[str, int] = msgspec.field(default_factory=dict)
     removed: dict[str, int] = msgspec.field(default_factory=dict)
+    condemned: set[str] = msgspec.field(default_factory=set)
     removals_since_ms: int = _NOT_KEPT  # what snapshots of early versions say, by not saying it
     columns: dict[str, str] | None = None
 
@@ -74,8 +78,10 @@ class State(Struct, kw_only=True, rename="camel"):
         for each in commit.added:
             self.files[each.path] = each
             self.removed.pop(each.path, None)
+        self.condemned.update(commit.condemned)
         for path in commit.deleted:
             self.removed.pop(path, None)
+            self.condemned.discard(path)
         if commit.columns is not None:
             self.columns = commit.columns
         elif commit.writer and commit.added:  # by an early version; exchanges bring no columns
@@ -156,7 +162,7 @@ class ParquetTable:
             last = self.last_batch(writer)
             if last is not None and last >= batch:
                 return False
-            check_present(self._folder, files)
+            check_present(self._folder, files, self._state.condemned)
             commit = Commit(
                 at_ms=_now_ms(),
                 writer=writer,
@@ -201,16 +207,23 @@ class ParquetTable:
     def delete_leftovers(self, before_s: float) -> list[str]:
         """Delete what may be, and have the log forget it."""
         written_s = self._folder.modified_times()
-        deleted = delete_files(self._folder, self._leftovers(written_s, before_s), before_s)
+        names = self._condemned(written_s, before_s)
+        deleted = delete_files(self._folder, names, before_s)
         left = written_s.keys() - set(deleted)
-        self._forget(
-            [
-                path
-                for path, at_ms in self._state.removed.items()
-                if path not in left and at_ms <= before_s * 1000
-            ]
-        )
+        removed = (path for path, at_ms in self._state.removed.items() if at_ms <= before_s * 1000)
+        self._forget([path for path in (*removed, *self._state.condemned) if path not in left])
         return deleted
+
+    def _condemned(self, written_s: Mapping[str, float], before_s: float) -> list[str]:
+        """Leftovers, none of which is committed any more: a batch that is under way for long could
+        have written them."""
+        for _ in range(COMMIT_ATTEMPTS_MAX):
+            names = self._leftovers(written_s, before_s)
+            known = self._state.removed.keys() | self._state.condemned
+            new = [name for name in names if name not in known]
+            if not new or self._commit(Commit(at_ms=_now_ms(), condemned=new)):
+                return names
+        raise TableError(f"{self.root}: {COMMIT_ATTEMPTS_MAX} commits of others came first")
 
     def _forget(self, deleted: list[str]) -> None:
         for _ in range(COMMIT_ATTEMPTS_MAX):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -280,3 +281,60 @@ def test_a_long_log_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (one.last_batch("other"), one.last_batch("query")) == (0, 0)
     assert one.append("query", 1, [written(tmp_path, 8)])
     assert two.last_batch("query") == 1
+
+
+def test_a_batch_that_is_slower_than_a_clean_up_fails_and_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_with(tmp_path, 1)
+    late = written(tmp_path, 7)
+    age(tmp_path / late.path, days=2)
+
+    def delete_meanwhile(name: str) -> None:
+        """The batch comes to its end when its files are chosen and not deleted yet."""
+        assert name == late.path
+        with pytest.raises(TableError, match="is being deleted"):
+            ParquetTable(str(tmp_path)).append("query", 1, [late])
+        (tmp_path / name).unlink()
+
+    cleaning = ParquetTable(str(tmp_path))
+    monkeypatch.setattr(cleaning.folder, "delete", delete_meanwhile)
+    assert cleaning.delete_leftovers(a_day_ago()) == [late.path]
+
+    with pytest.raises(TableError, match="is not there"):
+        table.append("query", 1, [late])
+    assert table.append("query", 1, [written(tmp_path, 7)])
+    assert all((tmp_path / each.path).exists() for each in table.files())
+
+
+def test_a_batch_that_comes_just_before_a_clean_up_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_with(tmp_path, 1)
+    late = written(tmp_path, 7)
+    age(tmp_path / late.path, days=2)
+    cleaning = ParquetTable(str(tmp_path))
+    chosen = cleaning._leftovers
+
+    def choose(written_s: Mapping[str, float], before_s: float) -> list[str]:
+        names = chosen(written_s, before_s)
+        table.append("query", 1, [late])
+        return names
+
+    monkeypatch.setattr(cleaning, "_leftovers", choose)
+
+    assert cleaning.delete_leftovers(a_day_ago()) == []
+    assert (tmp_path / late.path).exists()
+
+
+def test_what_was_condemned_before_a_crash_is_deleted_and_forgotten(tmp_path: Path) -> None:
+    table_with(tmp_path, 1)
+    left = leave(tmp_path, f"topic=orders/{file_name(50)}", days=2)
+    crashed = ParquetTable(str(tmp_path))
+    crashed._condemned(crashed.folder.modified_times(), a_day_ago())
+
+    again = ParquetTable(str(tmp_path))
+
+    assert again.delete_leftovers(a_day_ago()) == [str(left.relative_to(tmp_path))]
+    assert again._state.condemned == set()
+    assert len(again.folder.names(LOG)) == 3

@@ -1,4 +1,4 @@
-"""A program beside an object store: a topic per table format is archived, gone on with,
+"""A program beside an object store: a topic per table format is archived, gone on with, compacted,
 verified and replayed.
 
 Spark's Python workers have the environment that its JVM was started with, so this is a process of
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from emberq import Message, Producer
 from emberq.pipelines.archive import Archive
+from emberq.pipelines.compact import Compact
 from emberq.pipelines.job import SparkSettings
 from emberq.pipelines.replay import Replay
 from emberq.pipelines.session import job_session, start_session
@@ -21,6 +22,8 @@ from tests.spark.object_store import BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+COMPACTED = ("parquet", "delta")
 
 
 def main(topics: list[str], name_server: str, folder: Path) -> None:
@@ -55,6 +58,7 @@ def journey(
     first = archive.run(session)
     producer.send_batch([Message(topic, b"later %d" % number) for number in range(30)])
     second = archive.run(session)
+    compacted = compact(kind, table["path"]) if kind in COMPACTED else None
     checked = Verify(**place, bodies=True).run(session)
     replayed = Replay(**table, to_topic=f"{topic}-again").run(session)
     return {
@@ -62,7 +66,17 @@ def journey(
         "verdict": checked.facts["verdict"],
         "rows": checked.facts["archived"],
         "replayed": replayed.facts["messages"],
+        "compacted": compacted,
     }
+
+
+def compact(kind: str, path: str) -> list[int]:
+    """Files that were joined, that are left, and that were deleted at last: nobody reads them."""
+    job = Compact(path=path, format=kind, orphans_after="0s", alone=kind == "parquet")
+    first, second = job.run(), job.run()
+    assert second.facts["files joined"] == 0
+    deleted = [report.facts["files deleted"] for report in (first, second)]
+    return [first.facts["files joined"], second.facts["files after"], sum(deleted)]
 
 
 def _catalog(folder: Path) -> dict[str, str]:

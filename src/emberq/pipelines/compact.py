@@ -89,7 +89,10 @@ class Compact(Job, kw_only=True):
     def _compaction(self) -> Compaction:
         """What does it, after all that could be refused. Raises ConfigError, PipelineError."""
         if self.format not in _FORMATS:
-            raise ConfigError(f"compact works on parquet and delta tables, not on {self.format}")
+            raise ConfigError(
+                f"compact works on parquet and delta tables, not on {self.format}; Iceberg tables "
+                "are tidied by an engine that has their catalog"
+            )
         terms = self._terms()
         if self.format == "delta":
             return self._of_delta(terms)

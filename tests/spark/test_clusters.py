@@ -11,7 +11,7 @@ import sysconfig
 import tarfile
 import venv
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,14 +57,9 @@ def can_import(python: Path, modules: str) -> bool:
 
 
 def submit(
-    example: str,
-    master: str,
-    *options: str,
-    python: Path | None = None,
-    here: Path | None = None,
-    **job: str,
+    example: str, master: str, *options: str, python: Path | None = None, **job: str
 ) -> "subprocess.CompletedProcess[str]":
-    """`emberq spark submit` as a user calls it, in a folder; `job` wins over what the file says."""
+    """`emberq spark submit` as a user calls it; `job` wins over what the file says."""
     words = [sys.executable, "-m", "emberq", "spark", "submit", str(EXAMPLES / example)]
     words += ["--master", master, *options]
     words += [word for text in SMALL for word in ("--conf", text)]
@@ -75,13 +70,7 @@ def submit(
     else:
         environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = str(python)
     return subprocess.run(
-        words,
-        env=environ,
-        cwd=here,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=SUBMIT_TIMEOUT_S,
+        words, env=environ, check=False, capture_output=True, text=True, timeout=SUBMIT_TIMEOUT_S
     )
 
 
@@ -99,7 +88,8 @@ def check_archive(
     topics.send(topic, orders(12), 1)
     job = {"nameServer": topics.cluster.name_server, "topics": topic, "path": "lake"}
 
-    done = submit(ARCHIVE, master, *options, python=python, here=folder, **job)
+    with chdir(folder):
+        done = submit(ARCHIVE, master, *options, python=python, **job)
 
     assert done.returncode == 0, done.stdout + done.stderr
     files = existing_table("parquet", str(folder / "lake")).files()

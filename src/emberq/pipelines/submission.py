@@ -74,7 +74,12 @@ def query_file(job: Job) -> Path | None:
 def settled_options(job: Job) -> list[str]:
     """KEY=VALUE of what the environment here says of a job: elsewhere it says something else."""
     name_server = job.source_options().get("nameServer", "")
-    return [f"nameServer={name_server}"] if name_server != job.name_server else []
+    settled = [f"nameServer={name_server}"] if name_server != job.name_server else []
+    path = str(getattr(job, "path", ""))
+    # Absolute by now: drivers may work in a folder of their own, which is deleted in the end.
+    if job.name == "archive" and path.startswith("/"):
+        settled.append(f"path={path}")
+    return settled
 
 
 def quieter(submission: Submission) -> Submission:

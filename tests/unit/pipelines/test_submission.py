@@ -166,6 +166,21 @@ def test_name_servers_are_those_of_the_environment_in_which_a_job_is_submitted(
     assert [word for word in words if word.startswith("nameServer=")] == settled
 
 
+@pytest.mark.parametrize("path", ["lake/orders", "{here}/lake/orders", "file:///lake/orders"])
+def test_an_archive_goes_where_its_path_leads_from_where_it_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = path.format(here=tmp_path)
+    file = tmp_path / "archive.yaml"
+    file.write_text(f"job: archive\ntopics: orders\npath: {path}\n")
+
+    words = dry_run("--master", "spark://10.0.0.9:7077", file=file)
+
+    settled = [] if ":" in path else [f"path={tmp_path}/lake/orders"]
+    assert [word for word in words if word.startswith("path=")] == settled
+
+
 def test_modules_of_the_user_are_in_the_package(tmp_path: Path) -> None:
     module, package = tmp_path / "rules.py", tmp_path / "emberq.zip"
     module.write_text("LIMIT = 900")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table import Table
 
 from emberq.errors import TableError
 from emberq.pipelines.tables import DataFile, iceberg, open_table
@@ -27,7 +28,7 @@ def before_the_next_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], ob
     asked = iceberg._last_batch
     acts = [act]
 
-    def last_batch(table: iceberg.PyIcebergTable, writer: str) -> int | None:
+    def last_batch(table: Table, writer: str) -> int | None:
         found = asked(table, writer)
         while acts:
             acts.pop()()

@@ -91,6 +91,26 @@ def test_a_batch_that_was_committed_before_a_crash_is_not_archived_twice(
     assert read_archive(spark, "parquet", str(tmp_path / "lake")).count() == 40
 
 
+def test_files_that_tasks_write_elsewhere_fail_their_batch_which_comes_again(
+    spark: "SparkSession", topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    topics.send(topic, bodies(40))
+    job = archive(topics, topic, tmp_path / "lake")
+    options = Archive.stream_options
+
+    def on_another_machine(self: Archive, *given: Any, **named: Any) -> dict[str, str]:
+        return options(self, *given, **named) | {"archive.path": str(tmp_path / "elsewhere")}
+
+    monkeypatch.setattr(Archive, "stream_options", on_another_machine)
+    with pytest.raises(PipelineError, match=r"^1 of 1 files of the batch are not as its tasks"):
+        job.run(spark)
+    monkeypatch.undo()
+
+    assert job.run(spark).facts["messages"] == 40
+    assert verify(topics, topic, tmp_path / "lake").run(spark).is_good
+
+
 def test_a_lost_message_and_one_that_is_there_twice_are_found(
     spark: "SparkSession", topics: Topics, tmp_path: Path
 ) -> None:

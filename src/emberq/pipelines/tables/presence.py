@@ -30,8 +30,8 @@ def check_present(
         state = "is not there" if size_bytes is None else f"has {size_bytes} bytes"
     raise TableError(
         f"{len(gone)} of {len(files)} files of the batch are not as its tasks wrote them: "
-        f"{folder.path_of(first.path)} {state}, and had {first.size_bytes} bytes. Either tasks run "
-        "on machines where path is another folder: give one that all of them share, or an address "
-        "such as s3://…. Or compact took them for leftovers: give it an orphansAfter that is "
-        "longer than any batch. Nothing was committed, the next run repeats the batch"
+        f"{folder.path_of(first.path)} {state}, {first.size_bytes} bytes were written. Either "
+        "tasks run where path is another folder: give one that all machines share, or an address "
+        "such as s3://…. Or compact deletes them: its orphansAfter has to be longer than a batch. "
+        "Nothing was committed, the next run repeats the batch"
     )

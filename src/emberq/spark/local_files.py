@@ -1,7 +1,7 @@
 """Records of a range straight from the files of a store: queue entries say which bytes to read."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from emberq.errors import ConfigError, DataLost, StoreError
-from emberq.kernel.queue_entries import FILLER_RECORD_SIZE
 from emberq.record.string_hash import tag_code
 from emberq.spark.links import Link
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import QueueSlice
+from emberq.spark.queue_entries import Bools, Entries, are_messages, are_written, entries_in
 from emberq.store.disk import RealDisk
 from emberq.store.store_id import has_store_id
 from emberq.store.view.directory import StoreView
@@ -28,12 +28,9 @@ DENSITY_MIN = 0.25
 PIECE_MAX_BYTES = 4 * 1024 * 1024
 # So many bytes of records go on to be decoded together, as of a pull; one record in any case.
 CONTENT_MAX_BYTES = 2 * 1024 * 1024
-_ENTRY = np.dtype([("at", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 _TAG_MASK = 0xFFFFFFFF
 
-Entries = npt.NDArray[np.void]
 Positions = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def local_contents(
@@ -75,33 +72,46 @@ def slice_contents(
     wanted = {tag_code(tag) & _TAG_MASK for tag in options.decode.tags}
     offset = each.first
     while queue is not None and offset < each.stop:
-        entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
-        is_held = are_held(view.log, entries)
-        count = len(entries) if is_held.all() else int(np.argmin(is_held))
+        together = min(ENTRIES_TOGETHER, each.stop - offset)
+        entries = read_entries(queue, offset, together + 1)  # with the one behind them
+        is_held = are_held(view.log, entries[:together])
+        count = len(is_held) if is_held.all() else int(np.argmin(is_held))
         if count == 0:
             return
+        is_wanted = are_messages(entries[: count + 1])[:count]
         entries, behind = entries[:count], np.arange(offset + 1, offset + count + 1)
         if wanted:
-            is_wanted = np.isin(entries["tag"].astype(np.int64) & _TAG_MASK, list(wanted))
-            entries, behind = entries[is_wanted], behind[is_wanted]
+            is_wanted &= np.isin(entries["tag"].astype(np.int64) & _TAG_MASK, list(wanted))
+        entries, behind = entries[is_wanted], behind[is_wanted]
         for first, stop in read_together(entries["size"].astype(np.int64)):
             yield b"".join(_pieces(view, entries[first:stop])), int(behind[stop - 1])
         offset += count
-        if wanted:
+        if len(behind) == 0 or behind[-1] < offset:
             yield b"", offset  # nobody wants what lies behind the last piece
 
 
 def next_held(view: StoreView, each: QueueSlice) -> int:
     """The offset of the first message of a range whose record the log has; else its end."""
-    queue, offset = find_queue(view, each), each.first
+    return _first_entry(find_queue(view, each), each, lambda entries: are_held(view.log, entries))
+
+
+def next_written(queue: QueueView, each: QueueSlice) -> int:
+    """The offset of the first entry of a range that is written; else its end."""
+    return _first_entry(queue, each, are_written)
+
+
+def _first_entry(
+    queue: QueueView | None, each: QueueSlice, test: Callable[[Entries], Bools]
+) -> int:
+    """Also behind entries that are not written, and behind files that are missing."""
+    offset = each.first
     while queue is not None and offset < each.stop:
-        entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
-        is_held = are_held(view.log, entries)
-        if is_held.any():
-            return offset + int(np.argmax(is_held))
-        if len(entries) == 0:
-            break
-        offset += len(entries)
+        count = min(ENTRIES_TOGETHER, each.stop - offset)
+        entries = entries_in(queue.entries(offset, count))
+        found = np.flatnonzero(are_written(entries) & test(entries))
+        if len(found):
+            return offset + int(found[0])
+        offset = offset + len(entries) if len(entries) else queue.next_offset(offset, each.stop)
     return each.stop
 
 
@@ -136,9 +146,8 @@ def find_queue(view: StoreView, each: QueueSlice) -> QueueView | None:
 
 def read_entries(queue: QueueView, offset: int, count: int) -> Entries:
     """Entries that are written, up to the first that is not."""
-    entries = np.frombuffer(queue.entries(offset, count), _ENTRY)
-    is_written = (entries["size"] > 0) & (entries["at"] >= 0)
-    is_written &= entries["size"] != FILLER_RECORD_SIZE
+    entries = entries_in(queue.entries(offset, count))
+    is_written = are_written(entries)
     end = len(entries) if is_written.all() else int(np.argmin(is_written))
     return entries[:end]
 

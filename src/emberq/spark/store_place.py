@@ -13,6 +13,7 @@ from emberq.spark.local_files import (
     ENTRIES_TOGETHER,
     find_queue,
     next_held,
+    next_written,
     read_entries,
     slice_contents,
 )
@@ -114,7 +115,10 @@ class StorePlace:
         while queue is not None and offset < each.stop:
             entries = read_entries(queue, offset, min(ENTRIES_TOGETHER, each.stop - offset))
             if len(entries) == 0:
-                break
+                rest = QueueSlice(each.queue, offset, each.stop)
+                offset = next_written(queue, rest)
+                self._tell_loss(rest, offset)
+                continue
             yield offset, entries.tobytes()
             offset += len(entries)
         if offset < each.stop:

@@ -17,9 +17,10 @@ from emberq.spark.decode.shape import ARROW_TYPES, arrow_schema
 from emberq.spark.options import SourceOptions
 from emberq.spark.places import Place, place_of
 from emberq.spark.planning import Partition, QueueSlice
+from emberq.spark.queue_entries import entries_in
 from emberq.spark.rows import gathered
 
-_ENTRY = np.dtype([("commitLogOffset", ">i8"), ("size", ">i4"), ("tagsHash", ">i8")])
+_ENTRY_COLUMNS = {"commitLogOffset": "at", "size": "size", "tagsHash": "tag"}
 
 
 def index_batches(
@@ -51,7 +52,7 @@ def queue_rows(columns: Sequence[Column], options: SourceOptions) -> Iterator[An
 
 
 def _index_batch(each: QueueSlice, first: int, content: bytes, columns: Sequence[Column]) -> Any:
-    entries = np.frombuffer(content, _ENTRY)
+    entries = entries_in(content)
     queue, count = each.queue, len(entries)
     made: dict[str, Any] = {
         "topic": lambda: pa.repeat(pa.scalar(queue.topic, pa.string()), count),
@@ -62,7 +63,11 @@ def _index_batch(each: QueueSlice, first: int, content: bytes, columns: Sequence
     arrays = [
         made[column.name]()
         if column.name in made
-        else pa.array(entries[column.name].astype("=i4" if column.type == names.INT else "=i8"))
+        else pa.array(
+            entries[_ENTRY_COLUMNS[column.name]].astype(
+                "=i4" if column.type == names.INT else "=i8"
+            )
+        )
         for column in columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
@@ -106,8 +111,7 @@ def _latest_time_ms(place: Place, queue: MessageQueue, head: QueueHead) -> int |
 def _size_bytes(place: Place, queue: MessageQueue, head: QueueHead) -> int:
     slices = QueueSlice(queue, head.min_offset, head.max_offset)
     return sum(
-        int(np.frombuffer(content, _ENTRY)["size"].sum(dtype=np.int64))
-        for _, content in place.entries(slices)
+        int(entries_in(content)["size"].sum(dtype=np.int64)) for _, content in place.entries(slices)
     )
 
 

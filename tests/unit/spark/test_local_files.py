@@ -128,6 +128,31 @@ def test_a_range_is_read_up_to_the_first_record_that_is_missing(tmp_path: Path) 
     assert local(tmp_path, QueueSlice(QUEUE, 0, 6)) == [([0, 1, 2], 3)]
 
 
+def with_holes(root: Path, *holes: int, count: int = 8) -> None:
+    """As the broker fills them: with the entry of the next message."""
+    write_store(root, [b"x"] * count)
+    entries = root / "consumequeue" / TOPIC / "0" / f"{0:020}"
+    content = bytearray(entries.read_bytes())
+    for hole in sorted(holes, reverse=True):
+        content[20 * hole : 20 * hole + 20] = content[20 * hole + 20 : 20 * hole + 40]
+    entries.write_bytes(content)
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 4_096])
+def test_a_hole_in_a_queue_doubles_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(local_files, "ENTRIES_TOGETHER", together)
+    with_holes(tmp_path, 3, 4)
+
+    whole = local(tmp_path, QueueSlice(QUEUE, 0, 8))
+    ending_in_it = local(tmp_path, QueueSlice(QUEUE, 2, 4))
+
+    assert [offset for offsets, _ in whole for offset in offsets] == [0, 1, 2, 5, 6, 7]
+    assert [offset for offsets, _ in ending_in_it for offset in offsets] == [2]
+    assert (whole[-1][1], ending_in_it[-1][1]) == (8, 4)
+
+
 @pytest.mark.parametrize("scan", ["local", "auto"])
 def test_files_that_are_deleted_while_they_are_read_end_a_range(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: str

@@ -9,8 +9,10 @@ from emberq.errors import DataLost
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from emberq.record.decode import iter_records
+from emberq.spark.columns import chosen_columns
 from emberq.spark.options import parse_source
 from emberq.spark.planning import QueueSlice
+from emberq.spark.reading import read_slices
 from emberq.spark.store_place import BROKER_NAME, StorePlace
 from tests.unit.spark.store_files import TOPIC, write_store
 
@@ -49,6 +51,52 @@ def test_or_is_passed_over_and_told(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert found == [0, 1, 2, 6, 7, 8]
     assert "messages_gone messages 3 to 6 of orders store/0" in caplog.text
     assert offsets(lenient, QueueSlice(QUEUE, 3, 5)) == []
+
+
+def unwritten(root: Path, *offsets: int) -> None:
+    """Entries of queue 0 that a broker never wrote."""
+    file = root / "consumequeue" / TOPIC / "0" / f"{0:020}"
+    content = bytearray(file.read_bytes())
+    for offset in offsets:
+        content[20 * offset : 20 * offset + 20] = bytes(20)
+    file.write_bytes(content)
+
+
+def test_an_entry_that_was_never_written_costs_its_message_only(tmp_path: Path) -> None:
+    write_store(tmp_path, [b"x"] * 9)
+    unwritten(tmp_path, 3)
+    lenient = place(tmp_path, failOnDataLoss="false")
+    each = QueueSlice(QUEUE, 0, 9)
+
+    with pytest.raises(DataLost, match="messages 3 to 4 of orders store/0 are gone"):
+        offsets(place(tmp_path), each)
+    assert offsets(lenient, each) == [0, 1, 2, 4, 5, 6, 7, 8]
+    found = [(first, len(content) // 20) for first, content in lenient.entries(each)]
+    assert found == [(0, 3), (4, 5)]
+
+
+def test_so_does_a_file_of_a_queue_that_is_missing(tmp_path: Path) -> None:
+    write_store(tmp_path, [b"x"] * 9)
+    file = tmp_path / "consumequeue" / TOPIC / "0" / f"{0:020}"
+    content = file.read_bytes()
+    file.write_bytes(content[:60])
+    file.with_name(f"{120:020}").write_bytes(content[120:])
+
+    lenient = place(tmp_path, failOnDataLoss="false")
+
+    assert offsets(lenient, QueueSlice(QUEUE, 0, 9)) == [0, 1, 2, 6, 7, 8]
+
+
+def test_a_hole_that_leads_to_the_next_message_is_a_loss(tmp_path: Path) -> None:
+    write_store(tmp_path, [b"x"] * 9)
+    file = tmp_path / "consumequeue" / TOPIC / "0" / f"{0:020}"
+    content = file.read_bytes()
+    file.write_bytes(content[:60] + 2 * content[80:100] + content[100:])
+    columns = parse_source({"subscribe": TOPIC, "store": str(tmp_path), "columns": "queueOffset"})
+    each = QueueSlice(QUEUE, 0, 9)
+
+    with pytest.raises(DataLost, match="8 of the 9 messages 0 to 9 of orders store/0"):
+        list(read_slices((each,), chosen_columns(columns), columns))
 
 
 def test_entries_that_are_missing_are_an_error_or_told(

@@ -34,6 +34,11 @@ class QueueView:
         content = self._chain.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
         return content[: len(content) - len(content) % ENTRY_SIZE]
 
+    def next_offset(self, offset: int, stop: int) -> int:
+        """Where files go on behind an offset that none of them has; `stop` if they do not."""
+        file = self._chain.file_after(offset * ENTRY_SIZE)
+        return stop if file is None else min(stop, file.start // ENTRY_SIZE)
+
     def entry(self, offset: int) -> Entry | None:
         """One entry; None where nothing is written. Raises OSError."""
         content = self.entries(offset, 1)

@@ -199,7 +199,13 @@ class QueueReader:
             return None
         if not parts:
             status = _REMOVING if was_removed else _NO_MATCH
-            return ReadResult(status, next_offset, queue.min_offset, queue.end_offset)
+            return ReadResult(
+                status,
+                next_offset,
+                queue.min_offset,
+                queue.end_offset,
+                removed_to=self._removed_to(offset, content),
+            )
         return ReadResult(
             _FOUND,
             next_offset,
@@ -209,7 +215,18 @@ class QueueReader:
             len(wanted),
             sum(map(len, parts)),
             self._log.end - wanted[-1][1] > self.memory_bytes,
+            self._removed_to(offset, content),
         )
+
+    def _removed_to(self, offset: int, content: bytes) -> int:
+        """Asked when all is read: what is deleted meanwhile may not have been found either."""
+        log_min = self._log.min_offset
+        removed = 0
+        for log_offset, size, _ in ENTRY.iter_unpack(content):
+            if log_offset >= log_min or size <= 0:
+                break
+            removed += 1
+        return offset + removed if removed else 0
 
     def _read_unfiltered(
         self, queue: ConsumeQueue, offset: int, limits: ReadLimits, *, may_wait: bool

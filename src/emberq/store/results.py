@@ -79,3 +79,6 @@ class ReadResult(Struct, frozen=True, gc=False):
     size: int = 0
     # The reader is so far behind that a slave should serve it.
     is_behind_memory: bool = False
+    # Behind those of the entries looked at whose messages are deleted: the queue still names them
+    # until retention comes to it. 0: there are none.
+    removed_to: int = 0

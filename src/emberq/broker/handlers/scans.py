@@ -222,7 +222,9 @@ class ScanHandlers:
 
 
 def _records(command: Command, asked: ScanPull, result: ReadResult) -> Answer:
-    low, high = result.min_offset, result.max_offset
+    low, high = max(result.min_offset, result.removed_to), result.max_offset
+    if result.removed_to > asked.offset:  # with a filter nobody would miss them
+        return _OUTSIDE.head(command, (asked.offset, low, high))
     if result.status is ReadStatus.FOUND:
         head = _READ_TO.head(command, (result.next_offset, low, high), result.size)
         return [head, *result.parts]

@@ -229,7 +229,12 @@ class Driver:
         if group is None:
             return
         heads = self.known_heads()  # of those that are there
-        done = {queue: offset for queue, offset in end.items() if queue in heads}
+        done = {
+            queue: offset
+            for queue, offset in end.items()
+            # Beyond its end a queue was made anew: that offset is its predecessor's.
+            if queue in heads and offset <= heads[queue].max_offset
+        }
         if self._options.commit == "source":
             self._place.commit(group, done)
         if not self._is_unpinned:

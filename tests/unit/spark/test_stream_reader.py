@@ -138,6 +138,20 @@ def test_a_broker_that_is_gone_for_good_keeps_no_query_from_its_commits(
     assert brokers.committed == {A: 9}
 
 
+def test_offsets_of_a_topic_are_not_those_of_its_successor(brokers: FakeBrokers) -> None:
+    """The batch before is done when this one has noticed that its topic was made anew."""
+    brokers.add(A, count=55)
+    brokers.add(A1, count=9)
+    driver = query(**LENIENT, consumerGroup="g")
+    before = {A: 90, A1: 5}
+
+    end = driver.next_end(before, is_all=False)
+    driver.commit(before)
+
+    assert end == {A: 0, A1: 9}
+    assert brokers.committed == {A1: 5}
+
+
 # Queues that are new
 
 

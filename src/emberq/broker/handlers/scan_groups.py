@@ -118,7 +118,10 @@ class ScanGroupHandlers:
             if self._topics.get(topic) is None:
                 continue
             for queue_id, offset in queues.items():
-                if offset > self._offsets.query(asked.group, topic, queue_id):
+                if offset > self._store.max_offset(topic, queue_id):
+                    # Of a topic that was made anew: its successor would be skipped up to there.
+                    log.info("offset_beyond_end topic=%s queue=%d", topic, queue_id)
+                elif offset > self._offsets.query(asked.group, topic, queue_id):
                     self._offsets.commit(asked.group, topic, queue_id, offset)
         return answer(command)
 

@@ -40,6 +40,16 @@ MANNER = Manner(
 )
 
 
+END = 1_000
+
+
+class Queues:
+    """What is asked of the store."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        return END
+
+
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.root = folder.resolve()
@@ -50,7 +60,7 @@ class Bench:
         self.offsets = ConsumerOffsets(lambda: 0)
         self.registry = HandlerRegistry()
         ScanGroupHandlers(
-            store=cast(MessageStore, None),  # none of these requests asks it
+            store=cast(MessageStore, Queues()),
             topics=self.topics,
             groups=self.groups,
             consumers=self.consumers,
@@ -104,6 +114,14 @@ async def test_offsets_of_a_group_with_consumers_online_are_not_moved(bench: Ben
         "choose a group of the query's own"
     )
     assert bench.committed("service") == 3
+
+
+async def test_an_offset_beyond_the_end_is_that_of_a_topic_that_is_gone(bench: Bench) -> None:
+    """Its successor of the same name would be skipped up to there."""
+    await bench.commit("lake", END)
+    await bench.commit("lake", END + 1)
+
+    assert bench.committed("lake") == END
 
 
 async def test_no_query_begins_with_a_group_that_has_consumers_online(bench: Bench) -> None:

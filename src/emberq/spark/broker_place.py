@@ -3,10 +3,19 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from emberq.client.core.scanned import QueueHead, ScannedPart
-from emberq.errors import BrokerError, ConfigError, DataLost, OffsetOutOfRange, TopicNotFound
+from emberq.errors import (
+    BrokerError,
+    BrokerNotFound,
+    ConfigError,
+    DataLost,
+    OffsetOutOfRange,
+    RemotingError,
+    TopicNotFound,
+)
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import is_system_topic
 from emberq.protocol.bodies.codec import decode_body
@@ -26,6 +35,9 @@ from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# What is met where a broker does not answer.
+AWAY = (BrokerNotFound, RemotingError)
 
 # Entries whose sizes stand for all: looked at before ranges are cut by bytes. From an official
 # broker so many records: it has no entries.
@@ -146,6 +158,30 @@ class BrokerPlace:
         wire_group = None if group is None else link.client.wrap(group)
         heads = self._run(lambda: link.scans.heads(wire, wire_group))
         return {link.unwrapped(queue): head for queue, head in heads.items()}
+
+    def heads_there(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueHead]:
+        """Both ends of queues that a query has found before. If losses do not matter, those of a
+        broker that is away are left out as long as another one is there."""
+        if self._options.fails_on_loss:
+            return self.heads(queues)
+        try:
+            return self._heads_at_once(queues)
+        except AWAY as error:
+            log.warning("broker_away reason=%s", error)
+        heads: dict[MessageQueue, QueueHead] = {}
+        for name in {queue.broker_name for queue in queues}:
+            own = [queue for queue in queues if queue.broker_name == name]
+            with suppress(*AWAY):
+                heads |= self._heads_at_once(own, retries=0)
+        return heads or self.heads(queues)
+
+    def _heads_at_once(
+        self, queues: Collection[MessageQueue], retries: int | None = None
+    ) -> dict[MessageQueue, QueueHead]:
+        wire = [self._link.wrapped(queue) for queue in queues]
+        tries = self._options.pull.retries if retries is None else retries
+        heads = self._link.run(lambda: self._link.scans.heads(wire), tries)
+        return {self._link.unwrapped(queue): head for queue, head in heads.items()}
 
     def offsets_by_time(
         self,

@@ -20,7 +20,7 @@ from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.batch_reader import SlicesPartition, resolve_start, slices_of
-from emberq.spark.broker_place import BrokerPlace
+from emberq.spark.broker_place import AWAY, BrokerPlace
 from emberq.spark.columns import Column
 from emberq.spark.offsets import Offsets, read_offsets, write_offsets
 from emberq.spark.options import GROUP, LATEST, Position, SourceOptions
@@ -122,7 +122,7 @@ class Driver:
         # Without a group, a start that another process would find elsewhere.
         self._is_start_moving = False
         self._is_first = False
-        self._is_unpinned = False
+        self._unpinned: set[MessageQueue] = set()
         self._is_freezing = False
 
     def freeze(self) -> None:
@@ -200,7 +200,7 @@ class Driver:
         return self._heads if self._has_asked else self._fresh_heads({})
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Partition]:
-        there = self._place.know(list(end))
+        there = self._place.know([queue for queue in end if end[queue] != start.get(queue)])
         slices = new_slices(self._batch_begins(start, end, there), end)
         return plan_partitions(slices, self._options.partition, RecordSizes(self._place))
 
@@ -235,11 +235,22 @@ class Driver:
             # Beyond its end a queue was made anew: that offset is its predecessor's.
             if queue in heads and offset <= heads[queue].max_offset
         }
+        try:
+            self._note_done(group, done)
+        except AWAY as error:
+            if self._options.fails_on_loss:
+                raise
+            log.warning("offsets_not_stored group=%s reason=%s", group, error)
+
+    def _note_done(self, group: str, done: Offsets) -> None:
+        # If losses do not matter nobody waits: the next batch stores them again.
+        place = self._place if self._options.fails_on_loss else self._first_place
         if self._options.commit == "source":
-            self._place.commit(group, done)
-        if not self._is_unpinned:
-            self._place.unpin(group, list(done))
-            self._is_unpinned = True
+            place.commit(group, done)
+        pinned = [queue for queue in done if queue not in self._unpinned]
+        if pinned:
+            place.unpin(group, pinned)
+            self._unpinned.update(pinned)
 
     # Heads: asked for when they are needed, and not more often than the options say
 
@@ -262,7 +273,8 @@ class Driver:
     def _fresh_heads(self, start: Offsets) -> Heads:
         if time.monotonic() - self._queues_at_s >= ROUTES_EVERY_S:
             self._keep_queues(self._place.queues(list(start)))
-        self._heads = self._place.heads(self._queues)
+        self._heads = self._place.heads_there(self._queues)
+        self._queues = list(self._heads)  # of the others until routes are asked for again
         self._heads_at_s = time.monotonic()
         return self._heads
 

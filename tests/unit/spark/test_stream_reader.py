@@ -237,6 +237,73 @@ def test_a_run_that_ends_waits_for_the_brokers_of_its_checkpoint(brokers: FakeBr
     assert driver.next_end({A: 10, B: 10}, is_all=False) == {A: 10, B: 10}
 
 
+@pytest.fixture
+def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routes are not asked for while a test runs, as between two looks at them."""
+    monkeypatch.setattr("emberq.spark.stream_reader.ROUTES_EVERY_S", 1e9)
+
+
+def test_a_query_goes_on_without_a_broker_that_goes_away_between_looks_at_routes(
+    brokers: FakeBrokers, seldom: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers.add(A, B, count=10)
+    driver = query(**LENIENT, consumerGroup="g", startingOffsets="earliest")
+    first = driver.next_end(driver.start(), is_all=False)
+    brokers.queues_there[A].put(5)
+    brokers.away.add("b")
+
+    driver.commit(first)  # knows nothing of it yet
+    end = driver.next_end(first, is_all=False)
+    planned = ranges(driver, first, end)
+    driver.commit(end)
+
+    assert (first, end) == ({A: 10, B: 10}, {A: 15, B: 10})
+    assert planned == [QueueSlice(A, 10, 15)]
+    assert brokers.committed == {A: 15}
+    assert "offsets_not_stored group=g" in caplog.text
+    assert "broker_away" in caplog.text
+
+
+def test_if_losses_matter_it_waits_and_fails(brokers: FakeBrokers, seldom: None) -> None:
+    brokers.add(A, B, count=10)
+    driver = query(startingOffsets="earliest")
+    first = driver.next_end(driver.start(), is_all=False)
+    brokers.away.add("b")
+
+    with pytest.raises(BrokerNotFound, match=r"after 0\.05 s \(brokerWaitMs\)"):
+        driver.next_end(first, is_all=False)
+
+
+def test_a_query_waits_while_all_of_its_brokers_are_away(
+    brokers: FakeBrokers, seldom: None
+) -> None:
+    brokers.add(A, count=10)
+    driver = query(**LENIENT, startingOffsets="earliest")
+    first = driver.next_end(driver.start(), is_all=False)
+    brokers.away.add("a")
+
+    with pytest.raises(BrokerNotFound, match=r"after 0\.05 s \(brokerWaitMs\)"):
+        driver.next_end(first, is_all=False)
+
+
+def test_starts_of_a_broker_that_was_away_are_forgotten_when_it_is_back(
+    brokers: FakeBrokers,
+) -> None:
+    brokers.add(A, B, count=10)
+    driver = query(**LENIENT, consumerGroup="g", startingOffsets="earliest")
+    first = driver.next_end(driver.start(), is_all=False)
+    brokers.away.add("b")
+    driver.next_end(first, is_all=False)
+    driver.commit(first)
+    assert brokers.pins == {B: 0}
+
+    brokers.away.clear()
+    driver.next_end(first, is_all=False)
+    driver.commit(first)
+
+    assert brokers.pins == {}
+
+
 # Starts
 
 

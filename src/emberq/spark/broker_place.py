@@ -56,6 +56,7 @@ class BrokerPlace:
         self._wait_s = wait_s
         self._link = link_to(options.connection)
         self._gone: set[str] = set()  # topics
+        self._matched: set[str] = set()  # topics that a pattern found
         self._told: set[MessageQueue] = set()  # assigned, and not there
 
     @property
@@ -106,6 +107,9 @@ class BrokerPlace:
         topics: Collection[str] = options.topics or {queue.topic for queue in options.queues}
         if options.pattern is not None:
             topics = await self._matching(options.pattern)
+            for topic in self._matched.difference(topics):  # nobody would ask about it again
+                link.client.forget(link.client.wrap(topic))
+            self._matched = set(topics)
         found: list[MessageQueue] = []
         for topic in topics:
             try:

@@ -16,6 +16,8 @@ from emberq.protocol.bodies.codec import encode_body
 from emberq.protocol.bodies.heartbeat import ConsumerPresence, Heartbeat
 from emberq.protocol.codes import EmberqCode, RequestCode
 from emberq.protocol.command import Command, new_request
+from emberq.protocol.headers.nameserver import DeleteTopicInNameServer
+from emberq.protocol.headers.topics import DeleteTopicInBroker
 from emberq.record.decode import iter_records
 from emberq.record.host import pack_host
 from emberq.record.properties import encode_properties
@@ -92,6 +94,13 @@ class Scanned:
         fields = {"clientID": "service", "consumerGroup": group}
         farewell = new_request(RequestCode.UNREGISTER_CLIENT, fields)
         await self.client.call(self.cluster.broker_address, farewell)
+
+    async def delete(self, topic: str) -> None:
+        for address, header in (
+            (self.cluster.broker_address, DeleteTopicInBroker(topic=topic)),
+            (self.cluster.name_server, DeleteTopicInNameServer(topic=topic)),
+        ):
+            await self.client.call(address, self.client.request(header))
 
     async def registered(self) -> None:
         async with asyncio.timeout(15):

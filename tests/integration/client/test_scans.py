@@ -2,13 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from emberq.client.aio.official_scans import START_GROUP_SUFFIX
+from emberq.client.aio.parts import ConsumerPart
 from emberq.client.aio.queue_calls import QueueCalls
 from emberq.client.core.scanned import QueueHead, ScanFilter
-from emberq.errors import BrokerError, OffsetOutOfRange
+from emberq.errors import BrokerError, OffsetOutOfRange, TopicNotFound
 from emberq.model.queue import MessageQueue
 from emberq.model.subscription import SQL92_EXPRESSION
 from emberq.protocol.codes import RequestCode
@@ -263,6 +265,34 @@ async def test_the_broker_says_where_its_files_are(tmp_path: Path) -> None:
         hint = it.scans.stores["broker-a"]
 
         assert has_store_id(Path(hint.root), hint.store_id, RealDisk())
+
+
+async def test_a_topic_that_is_gone_is_asked_about_no_more(tmp_path: Path) -> None:
+    """Its route would go on saying where its broker was, for ever."""
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(1)
+        await it.delete("T")
+
+        with pytest.raises(TopicNotFound):
+            await it.scans.queues("T")
+
+        assert it.client.routes.known("T") is None
+        assert "T" not in it.client._topics
+        await it.put(1)  # made anew
+        assert (await it.scans.heads([QUEUE]))[QUEUE].max_offset == 1
+
+
+async def test_a_client_with_consumers_keeps_what_name_servers_forget(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(1)
+        it.client.add_consumer("others", cast(ConsumerPart, None))
+        await it.delete("T")
+
+        with pytest.raises(TopicNotFound):
+            await it.scans.queues("T")
+
+        assert it.client.routes.known("T") is not None
+        it.client.consumers.clear()
 
 
 async def test_scans_leave_no_trace_in_pull_offsets(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class FakeBrokers:
         self.per_part = 10**9
         self.damaged: set[int] = set()  # offsets, of any queue
         self.stores: dict[str, Any] = {}
+        self.forgotten: list[str] = []  # topics
         self._is_official = is_official
 
     def add(self, *queues: MessageQueue, count: int = 0, **about: int) -> FakeQueue:
@@ -164,6 +165,9 @@ class FakeLink:
 
     def wrap(self, name: str) -> str:
         return name
+
+    def forget(self, topic: str) -> None:
+        self.scans.forgotten.append(topic)
 
     def wrapped(self, queue: MessageQueue) -> MessageQueue:
         return queue

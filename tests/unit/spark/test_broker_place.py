@@ -229,3 +229,26 @@ def test_a_topic_that_is_gone_is_told_once(
 
     assert asking.know([A]) == [A]
     assert [each.getMessage() for each in caplog.records] == ["topic_gone topic=t"]
+
+
+# Topics of a pattern
+
+
+def test_topics_that_a_pattern_no_longer_finds_are_asked_about_no_more(
+    own: FakeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["t", "u"]
+
+    async def matching(_place: BrokerPlace, _pattern: str) -> list[str]:
+        return names
+
+    monkeypatch.setattr(BrokerPlace, "_matching", matching)
+    own.add(A, MessageQueue("broker-a", 0, "u"))
+    asking = BrokerPlace(parse_source({"subscribePattern": "[tu]"}))
+    asking.queues()
+    assert own.forgotten == []
+
+    names.remove("u")
+    asking.queues()
+
+    assert own.forgotten == ["u"]

@@ -275,6 +275,13 @@ class Client(Life):
         """Keep a topic's route fresh."""
         self._topics.add(topic)
 
+    def forget(self, topic: str) -> None:
+        """A topic that is gone, unless producers or consumers of this client go on with what is
+        known: name servers forget the topics of a broker that is away for a moment, too."""
+        if not self.producers and not self.consumers:
+            self._topics.discard(topic)
+            self.routes.forget(topic)
+
     async def publish_queues(
         self,
         topic: str,

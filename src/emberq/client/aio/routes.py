@@ -87,13 +87,15 @@ class Routes:
     def _put(self, topic: str, route: TopicRoute) -> None:
         if is_same_route(self._routes.get(topic), route):
             return
-        self._routes[topic] = route
+        self._routes.pop(topic, None)
+        self._routes[topic] = route  # behind all others: what is newest counts
         self._publish_queues.pop(topic, None)
         self._collect_addresses()
         for listener in self._listeners:
             listener(topic)
 
     def forget(self, topic: str) -> None:
+        """A topic that is gone: its route may name a broker where that is not any more."""
         self._of_templates.discard(topic)
         if self._routes.pop(topic, None) is not None:
             self._publish_queues.pop(topic, None)
@@ -149,5 +151,5 @@ class Routes:
         addresses: dict[str, dict[int, str]] = {}
         for route in self._routes.values():
             for broker in route.brokers:
-                addresses.setdefault(broker.broker_name, {}).update(broker.addresses)
+                addresses[broker.broker_name] = broker.addresses
         self._addresses = addresses

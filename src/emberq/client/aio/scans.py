@@ -66,14 +66,21 @@ class Scans:
 
     async def queues(self, topic: str, *, is_fresh: bool = True) -> list[MessageQueue]:
         """All queues that can be read. Raises TopicNotFound, NoNameServer."""
-        if is_fresh:
-            await self._client.routes.refresh(topic)
-        return await self._client.subscribe_queues(topic)
+        try:
+            if is_fresh:
+                await self._client.routes.refresh(topic)
+            return await self._client.subscribe_queues(topic)
+        except TopicNotFound:
+            self._client.forget(topic)
+            raise
 
     async def heads(
         self, queues: Collection[MessageQueue], group: str | None = None
     ) -> dict[MessageQueue, QueueHead]:
         """One request per broker; queues that are gone are left out."""
+        for queue in queues:  # of topics that were forgotten, whose brokers may be back
+            if not self._client.routes.addresses_of(queue.broker_name):
+                self._client.watch(queue.topic)
         parts = await asyncio.gather(
             *(self._heads_at(name, own, group) for name, own in _by_broker(queues))
         )

@@ -13,7 +13,14 @@ from emberq.record.compression import compress
 from emberq.record.encode import encode_record
 from emberq.record.host import PackedHost, pack_host
 from emberq.record.properties import encode_properties
-from emberq.record.system_flag import INNER_BATCH, NEEDS_UNWRAP, CompressionType, with_compression
+from emberq.record.system_flag import (
+    COMPRESSED,
+    COMPRESSION_SHIFT,
+    INNER_BATCH,
+    NEEDS_UNWRAP,
+    CompressionType,
+    with_compression,
+)
 from emberq.spark.columns import BINARY, MAP, MESSAGES, STRING, Column
 from emberq.spark.decode.scalar import decode_scalar
 from emberq.spark.decode.shape import RowShape
@@ -48,12 +55,18 @@ NAMES = st.sampled_from(
 )
 VALUES = st.one_of(
     st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1),
-    st.sampled_from(["1700000000000", "99999999999999999999", "red", "blue"]),
+    st.sampled_from(["1700000000000", "99999999999999999999", "0" * 15 + "1", "red", "blue"]),
 )
 REGULAR = st.builds(
     lambda properties, is_terminated: encode_properties(properties, is_terminated=is_terminated),
     st.dictionaries(NAMES, VALUES, max_size=6),
     st.booleans(),
+)
+TAGGED = st.sampled_from(
+    [
+        *(encode_properties({"TAGS": tag}) for tag in ("red", "blue", "green")),
+        encode_properties({"TIMER_DELIVER_MS": "9" * 5_000}),  # no number that Python would read
+    ]
 )
 ODD = st.one_of(
     st.text(alphabet="ab\x01\x02é", max_size=20).map(str.encode),
@@ -70,10 +83,12 @@ TYPE_BITS = st.sampled_from([0, 0x4, 0x8, 0x40, 0x80, 0x2])
 def records(draw: st.DrawFn, properties: st.SearchStrategy[bytes]) -> bytes:
     body = draw(st.one_of(st.binary(max_size=40), st.text(max_size=10).map(str.encode)))
     flag = draw(TYPE_BITS)
-    kind = draw(st.sampled_from([None, None, None, *CompressionType, "batch"]))
+    kind = draw(st.sampled_from([None, None, None, *CompressionType, "batch", "damaged"]))
     if kind == "batch":
         elements = draw(st.lists(st.builds(BatchElement, st.binary(max_size=9), REGULAR)))
         body, flag = encode_batch(elements), flag | INNER_BATCH | NEEDS_UNWRAP
+    elif kind == "damaged":  # or packed in a way that nobody knows
+        flag |= COMPRESSED | draw(st.integers(0, 7)) << COMPRESSION_SHIFT
     elif isinstance(kind, CompressionType):
         body, flag = compress(body, kind), with_compression(flag, kind)
     return encode_record(
@@ -145,7 +160,7 @@ def outcome(decode: Any, content: bytes, shape: RowShape) -> Any:
 
 @fast_decoders
 @settings(max_examples=250)
-@given(content=st.lists(records(st.one_of(REGULAR, ODD))).map(b"".join), shape=shapes())
+@given(content=st.lists(records(st.one_of(REGULAR, TAGGED, ODD))).map(b"".join), shape=shapes())
 def test_all_decoders_make_the_same_rows(decode: Any, content: bytes, shape: RowShape) -> None:
     assert outcome(decode, content, shape) == outcome(decode_scalar, content, shape)
 
@@ -233,6 +248,49 @@ def test_odd_properties_that_nobody_wants_disturb_no_one(decode: Any) -> None:
     shape = RowShape(columns, "orders", "broker-a", 0, 2, DecodeOptions())
 
     assert decode(content, shape).to_pylist() == [{"body": b"plain"}, {"body": b"packed"}]
+
+
+@pytest.mark.parametrize("decode", [decode_scalar, decode_vector, decode_compiled])
+def test_damage_in_a_row_that_nobody_wants_disturbs_no_one(decode: Any) -> None:
+    packed = with_compression(0, CompressionType.ZLIB)
+    content = encode_record(
+        "orders", b"no zlib", encode_properties({"TAGS": "green"}), system_flag=packed
+    ) + encode_record("orders", b"b", encode_properties({"TAGS": "red"}), queue_offset=1)
+    columns = tuple(column for column in MESSAGES if column.name == "body")
+    options = DecodeOptions(tags=("red",))
+
+    rows = decode(content, RowShape(columns, "orders", "broker-a", 0, 2, options)).to_pylist()
+
+    assert rows == [{"body": b"b"}]
+
+
+@pytest.mark.parametrize("decode", [decode_scalar, decode_vector, decode_compiled])
+def test_bodies_that_stay_packed_may_be_packed_in_any_way(decode: Any) -> None:
+    content = encode_record("orders", b"?", b"", system_flag=COMPRESSED | 7 << COMPRESSION_SHIFT)
+    columns = tuple(column for column in MESSAGES if column.name == "body")
+    options = DecodeOptions(is_decompressed=False)
+
+    rows = decode(content, RowShape(columns, "orders", "broker-a", 0, 2, options)).to_pylist()
+
+    assert rows == [{"body": b"?"}]
+
+
+@pytest.mark.parametrize("decode", [decode_scalar, decode_vector, decode_compiled])
+def test_a_delivery_time_of_thousands_of_digits_is_none(decode: Any) -> None:
+    """Anybody may write such a property, and no query may fail on it."""
+    texts = ["9" * 5_000, "1700000000000"]
+    content = b"".join(
+        encode_record(
+            "orders", b"", encode_properties({"TIMER_DELIVER_MS": text}), queue_offset=number
+        )
+        for number, text in enumerate(texts)
+    )
+    columns = tuple(column for column in MESSAGES if column.name == "deliveryTimestamp")
+    shape = RowShape(columns, "orders", "broker-a", 0, 2, DecodeOptions())
+
+    times = decode(content, shape).column(0).to_pylist()
+
+    assert [time if time is None else time.timestamp() for time in times] == [None, 1_700_000_000]
 
 
 COLUMNS_OF_ONE_PASS = (

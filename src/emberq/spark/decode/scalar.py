@@ -20,7 +20,7 @@ from emberq.record.string_hash import tag_code
 from emberq.record.system_flag import compression_type
 from emberq.spark import columns as names
 from emberq.spark.columns import Column
-from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS, RowShape
+from emberq.spark.decode.shape import ARROW_TYPES, TIME_MAX_MS, RowShape, time_in_text
 
 _UNIQUE, _TAGS, _KEYS = property_names.UNIQUE_KEY, property_names.TAGS, property_names.KEYS
 _DELIVER = property_names.TIMER_DELIVER_MS
@@ -49,10 +49,10 @@ class Row:
     @property
     def body(self) -> bytes:
         record = self.record
-        kind = compression_type(record.system_flag)
-        if kind is None or not self.shape.options.is_decompressed:
+        if not self.shape.options.is_decompressed:
             return bytes(record.body)
-        return decompress(record.body, kind)
+        kind = compression_type(record.system_flag)
+        return bytes(record.body) if kind is None else decompress(record.body, kind)
 
 
 def decode_scalar(content: bytes | memoryview, shape: RowShape) -> Any:
@@ -170,8 +170,7 @@ def _time_us(time_ms: int) -> int | None:
 
 
 def _delivery(row: Row) -> int | None:
-    text = row.value_of(_DELIVER)
-    return _time_us(int(text)) if text and text.isascii() and text.isdigit() else None
+    return _time_us(time_in_text(row.value_of(_DELIVER)))
 
 
 def host_text(packed: bytes) -> str | None:

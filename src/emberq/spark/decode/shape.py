@@ -30,6 +30,7 @@ HEAD_NUMBERS = {
 }
 # The last millisecond of the year 9999; times beyond it, or before 1970, are no times.
 TIME_MAX_MS = 253_402_300_799_999
+_TIME_DIGITS_MAX = 15  # Python refuses to read numbers of thousands
 
 
 class UnfoldsTooFar(Exception):
@@ -60,6 +61,13 @@ class RowShape(NamedTuple):
 
     def wants(self, *wanted: str) -> bool:
         return any(column.name in wanted for column in self.columns)
+
+
+def time_in_text(text: str | None) -> int:
+    """Milliseconds; -1: it is no time."""
+    if not text or len(text) > _TIME_DIGITS_MAX or not (text.isascii() and text.isdigit()):
+        return -1
+    return int(text)
 
 
 @functools.lru_cache(maxsize=16)

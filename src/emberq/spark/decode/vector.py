@@ -35,10 +35,11 @@ from emberq.spark.decode.compiled_at import (
 from emberq.spark.decode.frames import BORN_TIME_POSITION, Frames, find_frames
 from emberq.spark.decode.property_items import PropertyItems, irregular_rows, split_properties
 from emberq.spark.decode.scalar import Row, build, decode_scalar, host_text
-from emberq.spark.decode.shape import ARROW_TYPES, HEAD_NUMBERS, TIME_MAX_MS, RowShape
+from emberq.spark.decode.shape import ARROW_TYPES, HEAD_NUMBERS, RowShape, time_in_text
 from emberq.spark.decode.usual import usual_batch
 
 _FROM_ITEMS = ("keys", "tags", "uniqKey", "msgId", "tagsHash", "deliveryTimestamp")
+_TAGS = Column("tags", names.STRING)
 _LOOPS = compiled_loops()
 HAS_COMPILED = _LOOPS is not None
 
@@ -71,18 +72,31 @@ def decode_frames(frames: Frames, shape: RowShape) -> Any:
         frames = frames.only(is_inside)
     if not shape.options.tags:
         return _decode(frames, shape)
+    if _unpacked_rows(frames, shape).any():
+        # What nobody wants is not unpacked, and its damage is nobody's.
+        found = _decode(frames, shape._replace(columns=(_TAGS,)))
+        return _decode(frames.only(_are_wanted(found, shape).to_numpy(zero_copy_only=False)), shape)
     whole = shape
     if not shape.wants("tags"):
-        whole = shape._replace(columns=(*shape.columns, Column("tags", names.STRING)))
+        whole = shape._replace(columns=(*shape.columns, _TAGS))
     batch = _decode(frames, whole)
-    is_wanted = pc.is_in(batch.column("tags"), value_set=pa.array(shape.options.tags, pa.string()))
-    return batch.filter(is_wanted).select([column.name for column in shape.columns])
+    wanted = batch.filter(_are_wanted(batch, shape))
+    return wanted.select([column.name for column in shape.columns])
+
+
+def _are_wanted(batch: Any, shape: RowShape) -> Any:
+    return pc.is_in(batch.column("tags"), value_set=pa.array(shape.options.tags, pa.string()))
+
+
+def _unpacked_rows(frames: Frames, shape: RowShape) -> Bools:
+    if shape.wants("body") and shape.options.is_decompressed:
+        are_packed: Bools = (frames.system_flags & COMPRESSED) != 0
+        return are_packed
+    return np.zeros(len(frames), np.bool_)
 
 
 def _decode(frames: Frames, shape: RowShape) -> Any:
-    is_irregular = np.zeros(len(frames), np.bool_)
-    if shape.wants("body") and shape.options.is_decompressed:
-        is_irregular |= (frames.system_flags & COMPRESSED) != 0
+    is_irregular = _unpacked_rows(frames, shape)
     if not shape.wants("properties", *_FROM_ITEMS):
         return _with_lane(frames, shape, is_irregular, None)
     if not _needs_items(shape):
@@ -210,10 +224,7 @@ class _Columns:
 
     def delivery_time(self) -> Any:
         texts = self.value_of(property_names.TIMER_DELIVER_MS).to_pylist()
-        times = [int(text) if text and text.isascii() and text.isdigit() else -1 for text in texts]
-        return time_array(
-            np.array([time if time <= TIME_MAX_MS else -1 for time in times], np.int64)
-        )
+        return time_array(np.array([time_in_text(text) for text in texts], np.int64))
 
     def hosts(self, starts: Ints, ends: Ints) -> Any:
         """Few peers send many messages: each address is written once."""

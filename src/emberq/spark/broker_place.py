@@ -46,6 +46,9 @@ SAMPLED_RECORDS = 32
 # How often messages may expire while they are looked at.
 SAMPLES_MAX = 3
 ENTRIES_PER_CALL = 32_768
+# A stream that looks for new messages asks official brokers so seldom where queues begin: only
+# tasks meet what has expired.
+LOWS_AGE_MAX_S = 60.0
 
 
 class BrokerPlace:
@@ -164,10 +167,11 @@ class BrokerPlace:
         return {link.unwrapped(queue): head for queue, head in heads.items()}
 
     def heads_there(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, QueueHead]:
-        """Both ends of queues that a query has found before. If losses do not matter, those of a
-        broker that is away are left out as long as another one is there."""
+        """Both ends of queues that a query has found before; first offsets may be some time old. If
+        losses do not matter, those of a broker that is away are left out as long as another one is
+        there."""
         if self._options.fails_on_loss:
-            return self.heads(queues)
+            return self._heads_at_once(queues, wait_s=self._wait_s)
         try:
             return self._heads_at_once(queues)
         except AWAY as error:
@@ -177,15 +181,22 @@ class BrokerPlace:
             own = [queue for queue in queues if queue.broker_name == name]
             with suppress(*AWAY):
                 heads |= self._heads_at_once(own, retries=0)
-        return heads or self.heads(queues)
+        return heads or self._heads_at_once(queues, wait_s=self._wait_s)
 
     def _heads_at_once(
-        self, queues: Collection[MessageQueue], retries: int | None = None
+        self, queues: Collection[MessageQueue], retries: int | None = None, wait_s: float = 0.0
     ) -> dict[MessageQueue, QueueHead]:
-        wire = [self._link.wrapped(queue) for queue in queues]
+        link = self._link
+        wire = [link.wrapped(queue) for queue in queues]
         tries = self._options.pull.retries if retries is None else retries
-        heads = self._link.run(lambda: self._link.scans.heads(wire), tries)
-        return {self._link.unwrapped(queue): head for queue, head in heads.items()}
+        heads = link.run(
+            lambda: link.scans.heads(wire, lows_age_max_s=LOWS_AGE_MAX_S), tries, wait_s
+        )
+        return {link.unwrapped(queue): head for queue, head in heads.items()}
+
+    def requests_of_heads(self, queues: Collection[MessageQueue]) -> int:
+        """How many requests it costs one broker to say the ends of queues."""
+        return self._link.scans.requests_of_heads(queues)
 
     def offsets_by_time(
         self,

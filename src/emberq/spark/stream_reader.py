@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 
 # How often routes are asked for new queues and topics.
 ROUTES_EVERY_S = 5.0
+# What an idle stream costs an official broker, and how long it may look away: by how long nothing
+# has come.
+IDLE_REQUESTS_PER_S = 4.0
+QUIET_SHARE = 0.5
 
 Heads = dict[MessageQueue, QueueHead]
 
@@ -117,7 +121,8 @@ class Driver:
         self._queues: list[MessageQueue] = []
         self._queues_at_s = float("-inf")
         self._heads: Heads = {}
-        self._heads_at_s = float("-inf")
+        self._heads_at_s = self._news_at_s = self._looked_at_s = float("-inf")
+        self._held_back_at: Offsets | None = None  # where messages wait for more
         self._start: Offsets | None = None  # as this process found it: of the first batch
         # Without a group, a start that another process would find elsewhere.
         self._is_start_moving = False
@@ -179,14 +184,15 @@ class Driver:
         if begins:
             log.info("queues_begin count=%d names=%s", len(begins), listed(begins))
         sizes = RecordSizes(self._place)
-        return progress.next_end(start, reach, begins, time.monotonic(), sizes, is_all=is_all)
+        end = progress.next_end(start, reach, begins, time.monotonic(), sizes, is_all=is_all)
+        self._held_back_at = start if end == start else None
+        return end
 
     def _begins(self, start: Offsets, heads: Heads) -> Offsets:
         """Where queues begin that were not there before, or are not what they were. Raises
         DataLost."""
-        options, found = self._options, dict(heads)
-        if options.group is not None:
-            found |= self._place.heads(list(heads), options.group)
+        options = self._options
+        found = {**heads, **self._place.heads(list(heads), options.group)}
         new = {queue: head for queue, head in found.items() if queue not in start}
         times = {} if options.start is None else times_of(options.start, new)
         by_time = self._place.offsets_by_time(times) if times else {}
@@ -259,23 +265,35 @@ class Driver:
         return self._heads_at_s > float("-inf")
 
     def _recent_heads(self, start: Offsets) -> Heads:
-        age_s = time.monotonic() - self._heads_at_s
-        wait_s = self._options.idle_poll_s - age_s
+        wait_s = self._options.idle_poll_s - (time.monotonic() - self._looked_at_s)
         if wait_s > 0:
-            has_more = any(
-                head.max_offset > start.get(queue, 0) for queue, head in self._heads.items()
-            )
-            if has_more:
+            if start != self._held_back_at and self._has_more(start):
                 return self._heads
             time.sleep(wait_s)
-        return self._fresh_heads(start)
+        self._looked_at_s = time.monotonic()
+        is_due = self._looked_at_s - self._heads_at_s >= self._pause_s()
+        return self._fresh_heads(start) if is_due else self._heads
+
+    def _has_more(self, start: Offsets) -> bool:
+        return any(head.max_offset > start.get(queue, 0) for queue, head in self._heads.items())
+
+    def _pause_s(self) -> float:
+        """Official brokers are asked queue by queue: the longer nothing has come, the less often,
+        down to so many requests a second."""
+        count = self._place.requests_of_heads(self._queues) if self._has_asked else 1
+        if count == 1:
+            return 0.0
+        quiet_s = self._heads_at_s - self._news_at_s
+        return min(count / IDLE_REQUESTS_PER_S, quiet_s * QUIET_SHARE)
 
     def _fresh_heads(self, start: Offsets) -> Heads:
         if time.monotonic() - self._queues_at_s >= ROUTES_EVERY_S:
             self._keep_queues(self._place.queues(list(start)))
-        self._heads = self._place.heads_there(self._queues)
+        before, self._heads = self._heads, self._place.heads_there(self._queues)
         self._queues = list(self._heads)  # of the others until routes are asked for again
         self._heads_at_s = time.monotonic()
+        if self._heads != before:
+            self._news_at_s = self._heads_at_s
         return self._heads
 
     def _first_queues(self) -> list[MessageQueue]:

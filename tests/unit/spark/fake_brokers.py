@@ -51,6 +51,7 @@ class FakeBrokers:
         self.damaged: set[int] = set()  # offsets, of any queue
         self.stores: dict[str, Any] = {}
         self.forgotten: list[str] = []  # topics
+        self.asked_for_heads = 0
         self._is_official = is_official
 
     def add(self, *queues: MessageQueue, count: int = 0, **about: int) -> FakeQueue:
@@ -69,8 +70,13 @@ class FakeBrokers:
         return found
 
     async def heads(
-        self, queues: Collection[MessageQueue], group: str | None = None
+        self,
+        queues: Collection[MessageQueue],
+        group: str | None = None,
+        *,
+        lows_age_max_s: float = 0.0,
     ) -> dict[MessageQueue, QueueHead]:
+        self.asked_for_heads += 1
         heads = {}
         for queue in queues:
             self._check_broker(queue)
@@ -79,6 +85,9 @@ class FakeBrokers:
                 of_group = (self.committed.get(queue), self.pins.get(queue)) if group else ()
                 heads[queue] = QueueHead(there.min_offset, there.max_offset, *of_group)
         return heads
+
+    def requests_of_heads(self, queues: Collection[MessageQueue]) -> int:
+        return len(queues) if self._is_official else 1
 
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]

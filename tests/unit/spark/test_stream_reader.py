@@ -12,7 +12,7 @@ from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.offsets import Offsets
 from emberq.spark.options import parse_stream
 from emberq.spark.planning import QueueSlice
-from emberq.spark.stream_reader import Driver
+from emberq.spark.stream_reader import IDLE_REQUESTS_PER_S, QUIET_SHARE, Driver
 from tests.unit.spark.fake_brokers import FakeBrokers, linked
 
 A, A1, B = (MessageQueue(name, number, "t") for name, number in (("a", 0), ("a", 1), ("b", 0)))
@@ -302,6 +302,100 @@ def test_starts_of_a_broker_that_was_away_are_forgotten_when_it_is_back(
     driver.commit(first)
 
     assert brokers.pins == {}
+
+
+# How often brokers are asked
+
+
+class Clock:
+    """Of the driver; it goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("emberq.spark.stream_reader.time", made)
+    return made
+
+
+def idle(driver: Driver, start: Offsets, clock: Clock, until_s: float) -> int:
+    """Have Spark ask again and again; how often it did."""
+    looks = 0
+    while clock.now_s < until_s:
+        assert driver.next_end(start, is_all=False) == start
+        looks += 1
+    return looks
+
+
+def test_messages_that_wait_for_more_keep_nobody_busy(brokers: FakeBrokers, clock: Clock) -> None:
+    brokers.add(A, count=10)
+    driver = query(minOffsetsPerTrigger="100", maxTriggerDelay="1h", idlePollMs="200")
+
+    looks = idle(driver, {A: 0}, clock, clock.now_s + 10)
+    brokers.queues_there[A].put(90)
+
+    assert looks <= 51
+    assert driver.next_end({A: 0}, is_all=False) == {A: 100}
+
+
+def test_an_idle_stream_asks_an_official_broker_seldom_and_news_are_soon_found(
+    clock: Clock,
+) -> None:
+    official = FakeBrokers(is_official=True)
+    queues = [MessageQueue("a", number, "t") for number in range(8)]
+    official.add(*queues, count=10)
+    with linked(official):
+        driver = query(idlePollMs="200")
+        end = driver.next_end(dict.fromkeys(queues, 0), is_all=False)
+        idle(driver, end, clock, clock.now_s + 10)
+        official.asked_for_heads = 0
+
+        looks = idle(driver, end, clock, clock.now_s + 60)
+        asked = official.asked_for_heads
+        official.queues_there[queues[0]].put(1)
+        put_at_s = clock.now_s
+        while driver.next_end(end, is_all=False) == end:
+            pass
+
+    assert looks >= 300  # Spark is never kept waiting
+    assert len(queues) * asked <= IDLE_REQUESTS_PER_S * 60
+    assert clock.now_s - put_at_s <= len(queues) / IDLE_REQUESTS_PER_S + 0.2
+
+
+def test_a_stream_that_was_quiet_for_a_moment_looks_away_for_less(clock: Clock) -> None:
+    official = FakeBrokers(is_official=True)
+    queues = [MessageQueue("a", number, "t") for number in range(1_000)]
+    official.add(*queues, count=1)
+    with linked(official):
+        driver = query(idlePollMs="200")
+        end = driver.next_end(dict.fromkeys(queues, 0), is_all=False)
+        idle(driver, end, clock, clock.now_s + 10)
+        official.queues_there[queues[0]].put(1)
+        put_at_s = clock.now_s
+        while driver.next_end(end, is_all=False) == end:
+            pass
+
+    assert clock.now_s - put_at_s <= 10 * QUIET_SHARE + 0.2
+
+
+def test_ours_are_asked_at_every_look(brokers: FakeBrokers, clock: Clock) -> None:
+    brokers.add(A, A1, count=10)
+    driver = query(idlePollMs="200")
+    end = driver.next_end({A: 0, A1: 0}, is_all=False)
+
+    brokers.asked_for_heads = 0
+    looks = idle(driver, end, clock, clock.now_s + 10)
+
+    assert looks == brokers.asked_for_heads
 
 
 # Starts

@@ -55,6 +55,8 @@ CALLS_MAX = 16
 CONSUMERS_EVERY_S = 60.0
 # Brokers and groups for which that is remembered; above it all are asked for again.
 CHECKS_MAX = 10_000
+# Queues whose first offsets are remembered; above it all are asked for again.
+LOWS_MAX = 100_000
 _SUBSCRIPTION_BIT = 4
 _PULL_CODES = (
     ResponseCode.SUCCESS,
@@ -72,12 +74,17 @@ class OfficialScans:
         self._calls = QueueCalls(client)
         self._shown: set[tuple[str, str]] = set()  # broker names and groups
         self._unused_at_s: dict[tuple[str, str], float] = {}  # the same
+        self._lows: dict[MessageQueue, tuple[int, float]] = {}  # and when they were asked for
 
     async def heads(
-        self, broker_name: str, queues: Collection[MessageQueue], group: str | None
+        self,
+        broker_name: str,
+        queues: Collection[MessageQueue],
+        group: str | None,
+        lows_age_max_s: float,
     ) -> dict[MessageQueue, QueueHead]:
         """Of queues of one broker."""
-        lows = await limited(self._calls.min_offset, queues)
+        lows = await self._first_offsets(queues, lows_age_max_s)
         highs = await limited(self._calls.max_offset, queues)
         committed: list[int | None] = [None] * len(queues)
         starts = committed
@@ -86,6 +93,20 @@ class OfficialScans:
             starts = await self._offsets(broker_name, group + START_GROUP_SUFFIX, queues)
         found = zip(lows, highs, committed, starts, strict=True)
         return {queue: QueueHead(*head) for queue, head in zip(queues, found, strict=True)}
+
+    async def _first_offsets(self, queues: Collection[MessageQueue], age_max_s: float) -> list[int]:
+        asked_at_s = time.monotonic()
+        lows = {
+            queue: self._lows[queue][0]
+            for queue in queues
+            if queue in self._lows and asked_at_s - self._lows[queue][1] < age_max_s
+        }
+        unknown = [queue for queue in queues if queue not in lows]
+        lows |= zip(unknown, await limited(self._calls.min_offset, unknown), strict=True)
+        if len(self._lows) + len(unknown) > LOWS_MAX:
+            self._lows.clear()
+        self._lows |= {queue: (lows[queue], asked_at_s) for queue in unknown}
+        return [lows[queue] for queue in queues]
 
     async def pull(
         self, queue: MessageQueue, offset: int, wanted: ScanFilter, timeout_s: float | None

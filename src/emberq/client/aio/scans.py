@@ -6,6 +6,7 @@ requests, which bring fewer messages at a time.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
@@ -75,16 +76,28 @@ class Scans:
             raise
 
     async def heads(
-        self, queues: Collection[MessageQueue], group: str | None = None
+        self,
+        queues: Collection[MessageQueue],
+        group: str | None = None,
+        *,
+        lows_age_max_s: float = 0.0,
     ) -> dict[MessageQueue, QueueHead]:
-        """One request per broker; queues that are gone are left out."""
+        """One request per broker; queues that are gone are left out. Of official brokers one or two
+        per queue: first offsets may be as old as is said."""
         for queue in queues:  # of topics that were forgotten, whose brokers may be back
             if not self._client.routes.addresses_of(queue.broker_name):
                 self._client.watch(queue.topic)
         parts = await asyncio.gather(
-            *(self._heads_at(name, own, group) for name, own in _by_broker(queues))
+            *(self._heads_at(name, own, group, lows_age_max_s) for name, own in _by_broker(queues))
         )
         return {queue: head for part in parts for queue, head in part.items()}
+
+    def requests_of_heads(self, queues: Iterable[MessageQueue]) -> int:
+        """How many requests the broker with the most of them gets for the ends of queues."""
+        counts = Counter(
+            queue.broker_name for queue in queues if queue.broker_name in self._official_names
+        )
+        return max(counts.values(), default=1)
 
     async def pull(
         self,
@@ -269,12 +282,16 @@ class Scans:
         self._official_names.add(broker_name)
 
     async def _heads_at(
-        self, broker_name: str, queues: list[MessageQueue], group: str | None
+        self,
+        broker_name: str,
+        queues: list[MessageQueue],
+        group: str | None,
+        lows_age_max_s: float,
     ) -> dict[MessageQueue, QueueHead]:
         topics = list(dict.fromkeys(queue.topic for queue in queues))
         answer = await self._ask(broker_name, ScanHeads(), HeadsQuery(topics=topics, group=group))
         if answer is None:
-            return await self._official.heads(broker_name, queues, group)
+            return await self._official.heads(broker_name, queues, group, lows_age_max_s)
         found = decode_body(Heads, answer.body)
         self.stores[broker_name] = StoreHint(found.store_root, found.store_id)
         wanted = set(queues)

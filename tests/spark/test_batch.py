@@ -1,5 +1,6 @@
 """Topics as batches: what is read, which columns, which rows, and how failures are told."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,6 +123,32 @@ def test_a_range_by_time_is_read(spark: SparkSession, topics: Topics) -> None:
 
     assert (since, until) == (1, 0)
     assert load(spark, topics, topic, startingOffsetsByTimestamp=by_topic).count() == 1
+
+
+def test_a_time_since_which_a_queue_has_nothing_may_be_an_error(
+    spark: SparkSession, topics: Topics
+) -> None:
+    topic = topics.make()
+    for queue in (0, 1):
+        topics.send(topic, [b"x"], queue)
+    now = [row.storeTimestamp for row in load(spark, topics, topic).collect()]
+    stored_ms = round(min(now).replace(tzinfo=UTC).timestamp() * 1000)
+
+    def count(of_first: int, of_second: int) -> int:
+        times = {topic: {"broker-a": {"0": of_first, "1": of_second}}}
+        return load(
+            *(spark, topics, topic),
+            startingOffsetsByTimestamp=json.dumps(times),
+            startingOffsetsByTimestampStrategy="error",
+        ).count()
+
+    assert count(stored_ms, stored_ms) == 2
+    with pytest.raises(PySparkException) as error:
+        count(stored_ms, stored_ms + 3_600_000)
+    assert (
+        f"startingOffsetsByTimestampStrategy=error: nothing is stored in {topic} broker-a/1 since "
+        "the time that is asked for; with latest it is read from its end"
+    ) in str(error.value)
 
 
 def test_several_topics_patterns_and_queues(spark: SparkSession, topics: Topics) -> None:

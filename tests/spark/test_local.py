@@ -83,7 +83,7 @@ def test_what_is_no_store_is_told(spark: SparkSession, tmp_path: Path) -> None:
         load(spark, "any", {"store": str(tmp_path)}).collect()
 
 
-def test_files_that_are_elsewhere_are_told_or_pulled(spark: SparkSession, topics: Topics) -> None:
+def test_files_and_pulls_have_the_same_messages(spark: SparkSession, topics: Topics) -> None:
     topic = topics.make(queues=1)
     topics.send(topic, [b"x"])
     auto = parse_source({**topics.options, "subscribe": topic, "scan": "auto"})

@@ -46,6 +46,47 @@ def test_an_expression_counts_whatever_is_said_of_files(
         load(spark, topics, topic, scan="local", sqlFilter=SQL).collect()
 
 
+def test_source_and_sink_speak_tls_sign_and_keep_to_their_namespace(
+    spark: SparkSession, topics: Topics
+) -> None:
+    """The broker takes both kinds of connections, and looks at no signature."""
+    own = {
+        **topics.options,
+        "tls": "true",
+        "accessKey": "reader",
+        "secretKey": "secret",
+        "namespace": "shop",
+    }
+    topic = topics.name()
+    topics.producer.create_topic(f"shop%{topic}", queues=1)
+    rows = spark.createDataFrame([(b"1",), (b"2",)], "body binary")
+
+    rows.write.format("rocketmq").mode("append").options(**own).save(topic)
+
+    reader = spark.read.format("rocketmq").options(**own, **{"pull.timeoutMs": "5000"})
+    read = reader.load(topic).collect()
+    assert sorted((row.topic, bytes(row.body)) for row in read) == [(topic, b"1"), (topic, b"2")]
+    assert load(spark, topics, f"shop%{topic}").count() == 2
+
+
+def test_a_query_may_keep_its_offsets_to_itself(
+    spark: SparkSession, topics: Topics, streams: Streams
+) -> None:
+    topic, group = topics.make(queues=1), topics.name("-group")
+    topics.send(topic, numbered(0, 3))
+
+    query = streams.start(
+        topic, Sink(), startingOffsets="earliest", consumerGroup=group, commitOffsets="none"
+    )
+    query.processAllAvailable()
+    topics.send(topic, numbered(3, 6))
+    query.processAllAvailable()  # and so the batch before is done
+
+    groups = {**topics.options, "view": "groups", "consumerGroup": group}
+    found = spark.read.format("rocketmq").options(**groups).load(topic).collect()
+    assert [(row.committedOffset, row.maxOffset) for row in found] == [(None, 6)]
+
+
 def test_an_index_has_the_messages_that_a_filter_chooses(
     spark: SparkSession, topics: Topics
 ) -> None:

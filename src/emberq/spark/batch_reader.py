@@ -89,9 +89,12 @@ def resolve_start(
     """Raises ConfigError, OffsetOutOfRange, DataLost."""
     _tell_names(unknown_names("startingOffsets", position, heads), options)
     by_time = place.offsets_by_time(times_of(position, heads))
-    for queue, offset in by_time.items():
-        if options.is_missing_time_error and offset >= heads[queue].max_offset:
-            raise DataLost(f"{queue} has no message since the time that is asked for")
+    silent = [queue for queue, offset in by_time.items() if offset >= heads[queue].max_offset]
+    if silent and options.is_missing_time_error:
+        raise DataLost(
+            f"startingOffsetsByTimestampStrategy=error: nothing is stored in {listed(silent)} "
+            "since the time that is asked for; with latest it is read from its end"
+        )
     start = start_offsets(position, heads, by_time)
     return {queue: _inside(queue, offset, heads[queue], options) for queue, offset in start.items()}
 

@@ -82,7 +82,11 @@ SOURCE = (
         "4m",
         "bytes of an Arrow batch at most, or one row; small ones are joined up to half of it",
     ),
-    Option("idlePollMs", "200", "how often an idle stream asks for new messages"),
+    Option(
+        "idlePollMs",
+        "200",
+        "how often an idle stream asks for new messages; official brokers more seldom",
+    ),
     Option("decoder", "auto", "`auto` (compiled where that was built), `vector` or `scalar`"),
     Option(
         "arrowTransform",

@@ -77,10 +77,13 @@ class PartitionLimits(Struct, frozen=True, kw_only=True):
 
 
 class PullOptions(Struct, frozen=True, kw_only=True):
-    bytes_max: int = MIB
+    bytes_max: int = 2 * MIB
     prefetch: int = 2
     timeout_s: float = 15.0
     retries: int = 5
+
+
+_PULL = PullOptions()
 
 
 class DecodeOptions(Struct, frozen=True, kw_only=True):
@@ -184,10 +187,10 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         scan=_scan(texts, sql),
         store=texts.get("store"),
         pull=PullOptions(
-            bytes_max=texts.size("pull.maxBytes") or 2 * MIB,
-            prefetch=texts.count("pull.prefetch", 2) or 2,
-            timeout_s=(texts.count("pull.timeoutMs", 15_000) or 0) / 1000,
-            retries=texts.count("retries", 5, 0) or 0,
+            bytes_max=texts.size("pull.maxBytes") or _PULL.bytes_max,
+            prefetch=texts.count("pull.prefetch") or _PULL.prefetch,
+            timeout_s=(texts.count("pull.timeoutMs") or 1000 * _PULL.timeout_s) / 1000,
+            retries=texts.count("retries", _PULL.retries, 0) or 0,
         ),
         idle_poll_s=(texts.count("idlePollMs", 200) or 0) / 1000,
         broker_wait_s=parse_broker_wait(texts),

@@ -9,7 +9,7 @@ import pytest
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.columns import CATALOGUE, check_schema, chosen_columns, ddl
-from emberq.spark.option_table import CONNECTION, SINK, SOURCE
+from emberq.spark.option_table import CONNECTION, SINK, SOURCE, Option
 from emberq.spark.options import parse_source, parse_stream
 from emberq.spark.sink_options import SINK_COLUMNS, check_sink_columns, parse_sink
 
@@ -172,6 +172,22 @@ def test_the_page_lists_every_option_with_its_default_and_no_other() -> None:
     assert listed == [
         (each.name, each.default, each.meaning) for each in (*CONNECTION, *SOURCE, *SINK)
     ]
+
+
+@pytest.mark.parametrize("option", [*CONNECTION, *SOURCE], ids=lambda each: each.name)
+def test_a_default_of_the_page_is_what_the_source_takes(option: Option) -> None:
+    needed = {"subscribe": "t"}
+    if option.name.startswith("archive."):
+        needed |= {"view": "archive", "archive.path": "/archive"}
+
+    if option.default:
+        assert parse_source({**needed, option.name: option.default}) == parse_source(needed)
+
+
+@pytest.mark.parametrize("option", [*CONNECTION, *SINK], ids=lambda each: each.name)
+def test_a_default_of_the_page_is_what_the_sink_takes(option: Option) -> None:
+    if option.default:
+        assert parse_sink({option.name: option.default}) == parse_sink({})
 
 
 def test_the_page_lists_every_column() -> None:

@@ -72,7 +72,7 @@ class BatchReader(Shipped, DataSourceReader):
         # An end by time, or where a queue ends now, may lie before the start: nothing is there.
         end = {queue: max(stop, start[queue]) for queue, stop in end.items()}
         slices = new_slices(start, end)
-        sizes = RecordSizes(place)
+        sizes = RecordSizes(place, slices)
         planned = plan_partitions(slices, options.partition, sizes)
         keep_what_lasts()
         return [SlicesPartition(each) for each in planned]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from emberq.client.aio.official_scans import limited
 from emberq.client.core.scanned import QueueHead, ScannedPart
 from emberq.errors import (
     BrokerError,
@@ -113,16 +114,19 @@ class BrokerPlace:
             for topic in self._matched.difference(topics):  # nobody would ask about it again
                 link.client.forget(link.client.wrap(topic))
             self._matched = set(topics)
-        found: list[MessageQueue] = []
-        for topic in topics:
+
+        async def find(topic: str) -> list[MessageQueue]:
             try:
-                found += map(link.unwrapped, await link.scans.queues(link.client.wrap(topic)))
-                self._gone.discard(topic)
+                found = await link.scans.queues(link.client.wrap(topic))
             except TopicNotFound:
                 if options.fails_on_loss or len(topics) == 1:
                     raise
                 self._note_gone(topic)
-        return found
+                return []
+            self._gone.discard(topic)
+            return list(map(link.unwrapped, found))
+
+        return [queue for own in await limited(find, topics) for queue in own]
 
     def know(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
         """Have the addresses of their brokers: a query that is started again plans the batch that
@@ -130,15 +134,16 @@ class BrokerPlace:
 
         Returns those whose topics are there; what the loss of the others means is for tasks to say.
         """
-        for queue in {queue.topic: queue for queue in queues}.values():
-            wire = self._link.wrapped(queue)
-            try:
-                self._run(lambda queue=wire: self._link.know(queue))  # type: ignore[misc] # a queue
-            except TopicNotFound:
-                self._note_gone(queue.topic)
-            else:
-                self._gone.discard(queue.topic)
+        self._run(lambda: limited(self._know, {each.topic: each for each in queues}.values()))
         return [queue for queue in queues if queue.topic not in self._gone]
+
+    async def _know(self, queue: MessageQueue) -> None:
+        try:
+            await self._link.know(self._link.wrapped(queue))
+        except TopicNotFound:
+            self._note_gone(queue.topic)
+        else:
+            self._gone.discard(queue.topic)
 
     def _note_gone(self, topic: str) -> None:
         if topic not in self._gone:
@@ -215,13 +220,13 @@ class BrokerPlace:
         found = self._run(lambda: link.scans.earliest_times_ms(wire))
         return {link.unwrapped(queue): time_ms for queue, time_ms in found.items()}
 
-    def record_size(self, each: QueueSlice) -> float:
-        """Of the first messages of a range that are left; 0: none is, which tasks will tell."""
-        if each.queue.topic in self._gone:
-            return 0.0
-        return self._run(lambda: self._sampled_size(each))
+    def record_sizes(self, slices: Collection[QueueSlice]) -> list[float]:
+        """Of the first messages of ranges that are left; 0: none is, which tasks will tell."""
+        return self._run(lambda: limited(self._sampled_size, slices)) if slices else []
 
     async def _sampled_size(self, each: QueueSlice) -> float:
+        if each.queue.topic in self._gone:
+            return 0.0
         wire, first = self._link.wrapped(each.queue), each.first
         for _ in range(SAMPLES_MAX):
             try:

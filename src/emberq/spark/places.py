@@ -28,9 +28,9 @@ class Place(Protocol):
     def earliest_times_ms(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, int | None]:
         """When the first messages were stored."""
 
-    def record_size(self, each: QueueSlice) -> float:
-        """About how many bytes a message of a range has, whatever stands behind the range; 0: none
-        of it is left."""
+    def record_sizes(self, slices: Collection[QueueSlice]) -> list[float]:
+        """About how many bytes a message of each range has, whatever stands behind the range; 0:
+        none of it is left."""
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
         """Records one after the other; those outside the range are the caller's to cut off."""

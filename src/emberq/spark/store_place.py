@@ -88,7 +88,10 @@ class StorePlace:
             for queue, head in heads.items()
         }
 
-    def record_size(self, each: QueueSlice) -> float:
+    def record_sizes(self, slices: Collection[QueueSlice]) -> list[float]:
+        return list(map(self._record_size, slices))
+
+    def _record_size(self, each: QueueSlice) -> float:
         found, count = self._find(each.queue), min(each.count, SAMPLED_ENTRIES)
         entries = None if found is None else read_entries(found, each.first, count)
         return 0.0 if entries is None or len(entries) == 0 else float(entries["size"].mean())

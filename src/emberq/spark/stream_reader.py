@@ -24,7 +24,7 @@ from emberq.spark.broker_place import AWAY, BrokerPlace
 from emberq.spark.columns import Column
 from emberq.spark.offsets import Offsets, read_offsets, write_offsets
 from emberq.spark.options import GROUP, LATEST, Position, SourceOptions
-from emberq.spark.planning import Partition, new_slices, plan_partitions
+from emberq.spark.planning import Partition, QueueSlice, new_slices, plan_partitions
 from emberq.spark.positions import begin_offsets, listed, times_of, with_pins
 from emberq.spark.record_sizes import RecordSizes
 from emberq.spark.shipping import Shipped
@@ -183,10 +183,17 @@ class Driver:
         begins = self._begins(start, {queue: heads[queue] for queue in anew}) if anew else {}
         if begins:
             log.info("queues_begin count=%d names=%s", len(begins), listed(begins))
-        sizes = RecordSizes(self._place)
+        sizes = RecordSizes(self._place, self._backlog(start, reach))
         end = progress.next_end(start, reach, begins, time.monotonic(), sizes, is_all=is_all)
         self._held_back_at = start if end == start else None
         return end
+
+    def _backlog(self, start: Offsets, reach: Offsets) -> list[QueueSlice]:
+        """Ranges whose sizes decide how far a batch goes."""
+        if self._options.trigger.bytes_max is None:
+            return []
+        ranges = (QueueSlice(queue, start.get(queue, 0), stop) for queue, stop in reach.items())
+        return [each for each in ranges if each.count > 0]
 
     def _begins(self, start: Offsets, heads: Heads) -> Offsets:
         """Where queues begin that were not there before, or are not what they were. Raises
@@ -208,7 +215,7 @@ class Driver:
     def partitions(self, start: Offsets, end: Offsets) -> list[Partition]:
         there = self._place.know([queue for queue in end if end[queue] != start.get(queue)])
         slices = new_slices(self._batch_begins(start, end, there), end)
-        return plan_partitions(slices, self._options.partition, RecordSizes(self._place))
+        return plan_partitions(slices, self._options.partition, RecordSizes(self._place, slices))
 
     def _batch_begins(
         self, start: Offsets, end: Offsets, there: Collection[MessageQueue]

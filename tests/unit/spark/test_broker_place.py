@@ -45,13 +45,18 @@ def place(wait_s: float = 0.0, **options: Any) -> BrokerPlace:
 # How large messages are
 
 
+def size_at(asking: BrokerPlace, each: QueueSlice) -> float:
+    [size] = asking.record_sizes([each])
+    return size
+
+
 def test_messages_behind_a_range_do_not_count_for_its_size(brokers: FakeBrokers) -> None:
     queue = brokers.add(A, count=11)
-    before = place().record_size(QueueSlice(A, 0, 11))
+    before = size_at(place(), QueueSlice(A, 0, 11))
 
     queue.put(200, size=1_000_000)
 
-    assert place().record_size(QueueSlice(A, 0, 11)) == before
+    assert size_at(place(), QueueSlice(A, 0, 11)) == before
 
 
 def test_a_range_is_cut_into_the_same_tasks_when_larger_messages_have_come(
@@ -78,33 +83,33 @@ def test_sizes_are_those_of_so_many_messages_however_few_come_at_a_time(
     """Brokers send less of what has to be read from the disk."""
     queue = brokers.add(A, count=5)
     queue.put(1_000, size=5_000)
-    whole = place().record_size(QueueSlice(A, 0, 1_005))
+    whole = size_at(place(), QueueSlice(A, 0, 1_005))
 
     brokers.per_part = 3
 
-    assert place().record_size(QueueSlice(A, 0, 1_005)) == whole
+    assert size_at(place(), QueueSlice(A, 0, 1_005)) == whole
 
 
 def test_the_size_of_messages_that_are_gone_is_that_of_those_that_are_left(
     brokers: FakeBrokers,
 ) -> None:
     queue = brokers.add(A, count=900)
-    left = place().record_size(QueueSlice(A, 500, 900))
+    left = size_at(place(), QueueSlice(A, 500, 900))
 
     queue.expire_to(500)
 
-    assert place().record_size(QueueSlice(A, 0, 900)) == left > 0
-    assert place().record_size(QueueSlice(A, 0, 500)) == 0.0
-    assert place().record_size(QueueSlice(A, 950, 960)) == 0.0  # made anew, and shorter
+    assert size_at(place(), QueueSlice(A, 0, 900)) == left > 0
+    assert size_at(place(), QueueSlice(A, 0, 500)) == 0.0
+    assert size_at(place(), QueueSlice(A, 950, 960)) == 0.0  # made anew, and shorter
 
 
 def test_the_size_of_messages_whose_topic_is_gone_is_nothing(brokers: FakeBrokers) -> None:
     asking = place()
 
-    assert asking.record_size(QueueSlice(A, 0, 500)) == 0.0
+    assert size_at(asking, QueueSlice(A, 0, 500)) == 0.0
     assert asking.know([A, KEPT]) == [KEPT]
     brokers.queues_there.clear()  # no address is known any more
-    assert asking.record_size(QueueSlice(A, 0, 500)) == 0.0
+    assert size_at(asking, QueueSlice(A, 0, 500)) == 0.0
 
 
 def test_a_broker_that_is_away_is_no_answer_to_how_large_messages_are(
@@ -115,13 +120,13 @@ def test_a_broker_that_is_away_is_no_answer_to_how_large_messages_are(
     brokers.away.add("broker-a")
 
     with pytest.raises(BrokerNotFound):
-        place().record_size(QueueSlice(A, 0, 9))
+        size_at(place(), QueueSlice(A, 0, 9))
 
 
 def test_no_more_is_looked_at_than_it_takes(own: FakeBrokers) -> None:
     own.add(A, count=10_000)
 
-    place().record_size(QueueSlice(A, 0, 10_000))
+    size_at(place(), QueueSlice(A, 0, 10_000))
 
     assert own.asked == [("entries", A, 0, SAMPLED_ENTRIES)]
     assert SAMPLED_RECORDS < SAMPLED_ENTRIES

@@ -42,6 +42,7 @@ from emberq.record.decode import decode_record
 
 log = logging.getLogger(__name__)
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 # Official brokers want a group with each pull; one with this prefix is made on first use, whatever
@@ -325,17 +326,15 @@ class OfficialScans:
         return decode_body(ConsumerOffsetTable, answer.body).offsets
 
 
-async def limited(
-    work: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue]
-) -> list[T]:
-    """One call per queue, a few at a time."""
+async def limited(work: Callable[[A], Awaitable[T]], about: Iterable[A]) -> list[T]:
+    """One call each, a few at a time."""
     turns = asyncio.Semaphore(CALLS_MAX)
 
-    async def in_turn(queue: MessageQueue) -> T:
+    async def in_turn(one: A) -> T:
         async with turns:
-            return await work(queue)
+            return await work(one)
 
-    return await asyncio.gather(*map(in_turn, queues))
+    return await asyncio.gather(*map(in_turn, about))
 
 
 def known(offset: int) -> int | None:

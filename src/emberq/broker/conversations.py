@@ -296,8 +296,16 @@ def add_scans(broker: BrokerParts) -> None:
     changed = persistence.add("scan_starts", file, starts.table)
 
     async def save() -> None:
-        changed()
         await persistence.save_now("scan_starts")
+
+    def note(is_changed: bool) -> None:
+        if is_changed:
+            changed()
+
+    broker.offsets.on_removal(
+        lambda topic: note(starts.remove_topic(topic)),
+        lambda group: note(starts.remove_group(group)),
+    )
 
     ScanGroupHandlers(
         store=broker.store,
@@ -306,6 +314,7 @@ def add_scans(broker: BrokerParts) -> None:
         consumers=broker.consumers,
         offsets=broker.offsets,
         starts=starts,
+        starts_changed=changed,
         save_starts=save,
         store_root=broker.settings.store.root,
         store_id=renew_store_id(broker.settings.store.root, broker.store.disk),

@@ -32,6 +32,7 @@ class ConsumerOffsets:
         self._topics: dict[str, set[str]] = {}  # by group
         self._listeners: list[Callable[[], None]] = []
         self._reset_listeners: list[Callable[[str, int], None]] = []
+        self._removal_listeners: list[tuple[Callable[[str], None], Callable[[str], None]]] = []
         self._commits_until_version = COMMITS_PER_VERSION
         self.version = DataVersion(timestamp_ms=now_ms())
         if stored is not None:
@@ -44,6 +45,10 @@ class ConsumerOffsets:
     def on_reset(self, listener: Callable[[str, int], None]) -> None:
         """Call `listener(topic, queue_id)` when some group is moved there."""
         self._reset_listeners.append(listener)
+
+    def on_removal(self, of_topic: Callable[[str], None], of_group: Callable[[str], None]) -> None:
+        """Call them with the name of a topic or a group that is gone."""
+        self._removal_listeners.append((of_topic, of_group))
 
     # Committing and asking
 
@@ -144,9 +149,13 @@ class ConsumerOffsets:
 
     def remove_topic(self, topic: str) -> None:
         self._remove([key for key in self._keys() if key[0] == topic])
+        for of_topic, _ in self._removal_listeners:
+            of_topic(topic)
 
     def remove_group(self, group: str) -> None:
         self._remove([key for key in self._keys() if key[1] == group])
+        for _, of_group in self._removal_listeners:
+            of_group(group)
 
     def clone(self, source: str, target: str, topic: str) -> None:
         """Let a group stand in a topic where another stands."""

@@ -48,6 +48,13 @@ class ScanStarts:
             self._groups.pop(group, None)
         return bool(gone)
 
+    def remove_topic(self, topic: str) -> bool:
+        """Forget it for all groups: its successor has other messages. False: no group had it."""
+        return any([self.clear(group, [topic]) for group in list(self._groups)])
+
+    def remove_group(self, group: str) -> bool:
+        return self._groups.pop(group, None) is not None
+
     def table(self) -> ScanStartTable:
         """A copy for the file."""
         return ScanStartTable(

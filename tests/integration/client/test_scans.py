@@ -94,6 +94,16 @@ async def test_pinned_starts_survive_a_restart_of_the_broker(tmp_path: Path) -> 
         assert await it.scans.pin("G", {QUEUE: 6}) == {QUEUE: 5}
 
 
+async def test_a_pinned_start_goes_with_its_topic(tmp_path: Path) -> None:
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+        await it.scans.pin("G", {QUEUE: 5})
+        await it.delete("T")
+        await it.put(9)
+
+        assert await it.scans.pin("G", {QUEUE: 2}) == {QUEUE: 2}
+
+
 async def test_offsets_outside_the_queue_are_named(tmp_path: Path, is_official: bool) -> None:
     async with scanned(tmp_path, is_official=is_official) as it:
         await it.put(7)

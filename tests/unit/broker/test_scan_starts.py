@@ -30,6 +30,19 @@ def test_a_cleared_topic_can_be_set_again() -> None:
     assert starts.pin("G", {"T": {0: 8}})
 
 
+def test_starts_go_with_their_topic_and_with_their_group() -> None:
+    starts = ScanStarts()
+    for group in ("G", "H"):
+        starts.pin(group, {"T": {0: 5}, "U": {0: 6}})
+
+    assert starts.remove_topic("T")
+    assert not starts.remove_topic("T")
+    assert starts.remove_group("H")
+    assert not starts.remove_group("H")
+
+    assert starts.table().groups == {"G": {"U": {0: 6}}}
+
+
 def test_the_table_brings_everything_back() -> None:
     starts = ScanStarts()
     starts.pin("G", {"T": {0: 5}})

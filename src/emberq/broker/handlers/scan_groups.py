@@ -53,6 +53,7 @@ class ScanGroupHandlers:
         consumers: Consumers,
         offsets: ConsumerOffsets,
         starts: ScanStarts,
+        starts_changed: Callable[[], None],
         save_starts: Callable[[], Awaitable[None]],
         store_root: Path,
         store_id: str,
@@ -63,6 +64,7 @@ class ScanGroupHandlers:
         self._consumers = consumers
         self._offsets = offsets
         self._starts = starts
+        self._starts_changed = starts_changed
         self._save_starts = save_starts
         self._root = store_root.resolve()
         self._store_id = store_id
@@ -98,7 +100,9 @@ class ScanGroupHandlers:
             self._check_unused(asked.group)
             is_changed = self._starts.pin(asked.group, asked.starts)
         if is_changed:
-            await self._save_starts()
+            self._starts_changed()
+        # Also what is known already: whoever set it may still wait for the disk.
+        await self._save_starts()
         starts: OffsetsByTopic = {topic: self._starts.of(asked.group, topic) for topic in topics}
         return answer(command, body=encode_body(PinnedStarts(starts=starts), Dialect.STRICT))
 

@@ -1,5 +1,6 @@
 """Offsets and starts of the groups that queries read with."""
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -59,6 +60,8 @@ class Bench:
         self.consumers = Consumers()
         self.offsets = ConsumerOffsets(lambda: 0)
         self.registry = HandlerRegistry()
+        self.disk = asyncio.Event()
+        self.disk.set()
         ScanGroupHandlers(
             store=cast(MessageStore, Queues()),
             topics=self.topics,
@@ -66,13 +69,14 @@ class Bench:
             consumers=self.consumers,
             offsets=self.offsets,
             starts=ScanStarts(),
+            starts_changed=lambda: None,
             save_starts=self.save,
             store_root=folder,
             store_id=STORE_ID,
         ).add_to(self.registry)
 
     async def save(self) -> None:
-        pass
+        await self.disk.wait()
 
     def join(self, group: str, *client_ids: str) -> None:
         self.groups.find(group)
@@ -149,6 +153,20 @@ async def test_a_group_whose_consumers_are_gone_may_be_taken_over_and_the_log_sa
     assert [each.code for each in answers] == [0, 0]
     assert bench.committed("service") == 9
     assert caplog.messages == ["scan_moves_group_of_consumers group=service"]
+
+
+async def test_a_start_is_answered_when_it_is_on_disk_whoever_set_it(bench: Bench) -> None:
+    """A second driver of the same query must not begin on what a crash would take back."""
+    bench.disk.clear()
+    first = asyncio.ensure_future(bench.pin("lake", {"T": {0: 7}}))
+    second = asyncio.ensure_future(bench.pin("lake", {"T": {0: 9}}))
+
+    done, _ = await asyncio.wait([first, second], timeout=0.05)
+    bench.disk.set()
+
+    assert done == set()
+    for answer in (await first, await second):
+        assert decode_body(PinnedStarts, answer.body).starts == {"T": {0: 7}}
 
 
 async def test_clients_that_may_not_read_do_not_stop_a_query(

@@ -68,6 +68,25 @@ async def test_both_ends_and_the_group_of_many_queues_are_one_question(
         assert after[QUEUE] == QueueHead(0, 7, 4, None)
 
 
+async def test_more_topics_than_a_broker_takes_at_once_are_several_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for where in ("client.aio.scans", "broker.handlers.scan_groups"):
+        monkeypatch.setattr(f"emberq.{where}.HEADS_TOPICS_MAX", 2)
+    async with scanned(tmp_path, is_official=False) as it:
+        await it.put(7)
+        for name in ("U", "V", "W", "X"):
+            it.cluster.broker.topics.create_if_absent(name, 1)
+        queues = [MessageQueue("broker-a", 0, name) for name in "TUVWX"]
+
+        heads = await it.scans.heads(queues)
+
+        assert {queue.topic: head.max_offset for queue, head in heads.items()} == {
+            **dict.fromkeys("UVWX", 0),
+            "T": 7,
+        }
+
+
 async def test_a_pinned_start_is_set_once_and_cleared(tmp_path: Path, is_official: bool) -> None:
     async with scanned(tmp_path, is_official=is_official) as it:
         await it.put(7)

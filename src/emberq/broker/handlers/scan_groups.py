@@ -18,6 +18,7 @@ from emberq.model.system_topics import retry_topic
 from emberq.model.topic import Permission
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.scans import (
+    HEADS_TOPICS_MAX,
     CommitRequest,
     HeadRow,
     Heads,
@@ -36,7 +37,6 @@ from emberq.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
-TOPICS_MAX = 10_000
 NONE = -1
 EXTERNAL_ATTRIBUTE = "emberq.external"
 # Groups for which a warning is written once; above it no more are.
@@ -77,9 +77,9 @@ class ScanGroupHandlers:
 
     def heads(self, command: Command, _: Connection) -> Answer:
         asked = decode_body(HeadsQuery, command.body)
-        if len(asked.topics) > TOPICS_MAX:
+        if len(asked.topics) > HEADS_TOPICS_MAX:
             raise RequestRejected(
-                ResponseCode.INVALID_PARAMETER, f"more than {TOPICS_MAX} topics at once"
+                ResponseCode.INVALID_PARAMETER, f"more than {HEADS_TOPICS_MAX} topics at once"
             )
         queues = {
             name: self._rows(name, topic.read_queue_count, asked.group)

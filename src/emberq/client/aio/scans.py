@@ -29,6 +29,7 @@ from emberq.model.queue import MessageQueue
 from emberq.protocol.bodies.codec import decode_body, encode_body
 from emberq.protocol.bodies.groups import GroupNames
 from emberq.protocol.bodies.scans import (
+    HEADS_TOPICS_MAX,
     CommitRequest,
     Heads,
     HeadsQuery,
@@ -289,18 +290,21 @@ class Scans:
         lows_age_max_s: float,
     ) -> dict[MessageQueue, QueueHead]:
         topics = list(dict.fromkeys(queue.topic for queue in queues))
-        answer = await self._ask(broker_name, ScanHeads(), HeadsQuery(topics=topics, group=group))
-        if answer is None:
-            return await self._official.heads(broker_name, queues, group, lows_age_max_s)
-        found = decode_body(Heads, answer.body)
-        self.stores[broker_name] = StoreHint(found.store_root, found.store_id)
-        wanted = set(queues)
-        return {
-            queue: QueueHead(low, high, known(committed), known(start))
-            for topic, rows in found.queues.items()
-            for queue_id, low, high, committed, start in rows
-            if (queue := MessageQueue(broker_name, queue_id, topic)) in wanted
-        }
+        wanted, heads = set(queues), dict[MessageQueue, QueueHead]()
+        for first in range(0, len(topics), HEADS_TOPICS_MAX):
+            asked = HeadsQuery(topics=topics[first : first + HEADS_TOPICS_MAX], group=group)
+            answer = await self._ask(broker_name, ScanHeads(), asked)
+            if answer is None:
+                return await self._official.heads(broker_name, queues, group, lows_age_max_s)
+            found = decode_body(Heads, answer.body)
+            self.stores[broker_name] = StoreHint(found.store_root, found.store_id)
+            heads |= {
+                queue: QueueHead(low, high, known(committed), known(start))
+                for topic, rows in found.queues.items()
+                for queue_id, low, high, committed, start in rows
+                if (queue := MessageQueue(broker_name, queue_id, topic)) in wanted
+            }
+        return heads
 
     async def _pin_at(
         self,

@@ -8,6 +8,10 @@ OffsetsByTopic = dict[str, dict[int, int]]
 HeadRow = tuple[int, int, int, int, int]
 
 
+# Topics of one SCAN_HEADS.
+HEADS_TOPICS_MAX = 10_000
+
+
 class HeadsQuery(Struct, frozen=True, kw_only=True):
     topics: list[str]
     group: str | None = None

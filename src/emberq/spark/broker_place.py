@@ -3,8 +3,8 @@
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import suppress
-from typing import TypeVar
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from emberq.client.aio.official_scans import limited
 from emberq.client.core.scanned import QueueHead, ScannedPart
@@ -32,6 +32,9 @@ from emberq.spark.planning import Partition, QueueSlice
 from emberq.spark.positions import listed, names_trouble
 from emberq.spark.pulling import after_loss, is_loss, pulled, pulled_in_turn
 from emberq.store.consume_queue import ENTRY, ENTRY_SIZE
+
+if TYPE_CHECKING:
+    from emberq.spark.local_files import LocalFiles
 
 log = logging.getLogger(__name__)
 
@@ -274,28 +277,31 @@ class BrokerPlace:
         return sizes
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
-        options = self._options
-        if options.scan == "rpc":
-            yield from pulled(each, options)
-            return
-        from emberq.spark.local_files import local_contents  # noqa: PLC0415 - few have the files
-
-        rest = each
-        try:
-            for content, read_to in local_contents(each, self._link, options):
-                rest = QueueSlice(each.queue, read_to, each.stop)
-                yield content
-        except TopicNotFound:
-            log.debug("topic_gone topic=%s", each.queue.topic)  # pulls tell what that means
-        if rest.count:
-            yield from pulled(rest, options)
+        for _, contents in self.contents_in_turn((each,)):
+            yield from contents
 
     def contents_in_turn(
         self, partition: Partition
     ) -> Iterator[tuple[QueueSlice, Iterator[bytes]]]:
         if self._options.scan == "rpc":
-            return pulled_in_turn(partition, self._options)
-        return ((each, self.contents(each)) for each in partition)
+            yield from pulled_in_turn(partition, self._options)
+            return
+        from emberq.spark.local_files import LocalFiles  # noqa: PLC0415 - few have the files
+
+        with closing(LocalFiles(self._link, self._options)) as files:
+            for each in partition:
+                yield each, self._from_files(files, each)
+
+    def _from_files(self, files: "LocalFiles", each: QueueSlice) -> Iterator[bytes]:
+        rest = each
+        try:
+            for content, read_to in files.contents(each):
+                rest = QueueSlice(each.queue, read_to, each.stop)
+                yield content
+        except TopicNotFound:
+            log.debug("topic_gone topic=%s", each.queue.topic)  # pulls tell what that means
+        if rest.count:
+            yield from pulled(rest, self._options)
 
     def entries(self, each: QueueSlice) -> Iterator[tuple[int, bytes]]:
         """Raises DataLost if some are gone, and the options say that this matters."""

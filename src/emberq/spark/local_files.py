@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from emberq.errors import ConfigError, DataLost, StoreError
+from emberq.model.queue import MessageQueue
 from emberq.record.string_hash import tag_code
 from emberq.spark.links import Link
 from emberq.spark.options import SourceOptions
@@ -33,42 +33,69 @@ _TAG_MASK = 0xFFFFFFFF
 Positions = npt.NDArray[np.int64]
 
 
-def local_contents(
-    each: QueueSlice, link: Link, options: SourceOptions
-) -> Iterator[tuple[bytes, int]]:
-    """Records and the offset behind them, as far as the files of the broker hold them.
+class LocalFiles:
+    """The stores of brokers as far as their files are here, each opened once for all ranges."""
 
-    With `scan=auto` there is nothing if its directory is not here. Files that are deleted while
-    they are read end it as well: the broker then says which messages are left.
-    """
-    wire = link.wrapped(each.queue)
-    link.run(lambda: link.know(wire), options.pull.retries, options.broker_wait_s)
-    link.run(lambda: link.scans.heads([wire]), options.pull.retries, options.broker_wait_s)
-    root = _directory(each.queue.broker_name, link)
-    if root is None:
-        if options.scan == "local":
-            raise ConfigError(
-                f"scan=local: the files of {each.queue.broker_name} are not on this machine; "
-                "scan=auto reads over the network where they are not"
-            )
-        return
-    try:
-        with closing(StoreView(root)) as view:
-            yield from slice_contents(view, QueueSlice(wire, each.first, each.stop), options)
-    except (FileNotFoundError, DataLost) as error:
-        log.info("files_expired queue=%s reason=%s", each.queue, error)
-    except (OSError, StoreError) as error:
-        if options.scan == "local":
-            raise DataLost(f"{each.queue} cannot be read from {root}: {error}") from error
-        log.warning("files_unreadable queue=%s reason=%s", each.queue, error)
+    def __init__(self, link: Link, options: SourceOptions) -> None:
+        self._link = link
+        self._options = options
+        self._asked: set[str] = set()  # brokers
+        self._views: dict[Path, StoreView] = {}
+
+    def close(self) -> None:
+        for view in self._views.values():
+            view.close()
+
+    def contents(self, each: QueueSlice) -> Iterator[tuple[bytes, int]]:
+        """Records and the offset behind them, as far as the files of the broker hold them.
+
+        With `scan=auto` there is nothing if its directory is not here. Files that are deleted while
+        they are read end it as well: the broker then says which messages are left.
+        """
+        wire = self._link.wrapped(each.queue)
+        root = self._root(wire)
+        if root is None:
+            if self._options.scan == "local":
+                raise ConfigError(
+                    f"scan=local: the files of {each.queue.broker_name} are not on this machine; "
+                    "scan=auto reads over the network where they are not"
+                )
+            return
+        try:
+            view = self._view(root)
+            yield from slice_contents(view, QueueSlice(wire, each.first, each.stop), self._options)
+        except (FileNotFoundError, DataLost) as error:
+            log.info("files_expired queue=%s reason=%s", each.queue, error)
+        except (OSError, StoreError) as error:
+            if self._options.scan == "local":
+                raise DataLost(f"{each.queue} cannot be read from {root}: {error}") from error
+            log.warning("files_unreadable queue=%s reason=%s", each.queue, error)
+
+    def _root(self, wire: MessageQueue) -> Path | None:
+        """Where the broker's files are. Only what it said is looked at, and again for each range:
+        a broker that was started anew says something else."""
+        name, link, options = wire.broker_name, self._link, self._options
+        root = _directory(name, link)
+        if root is not None or (options.scan == "auto" and name in self._asked):
+            return root
+        self._asked.add(name)
+        link.run(lambda: link.know(wire), options.pull.retries, options.broker_wait_s)
+        link.run(lambda: link.scans.heads([wire]), options.pull.retries, options.broker_wait_s)
+        return _directory(name, link)
+
+    def _view(self, root: Path) -> StoreView:
+        view = self._views.get(root)
+        if view is None:
+            view = self._views[root] = StoreView(root)
+        return view
 
 
 def slice_contents(
-    view: StoreView, each: QueueSlice, options: SourceOptions
+    view: StoreView, each: QueueSlice, options: SourceOptions, queue: QueueView | None = None
 ) -> Iterator[tuple[bytes, int]]:
     """Records of a range in pieces of bounded size, each with the offset behind it; ends where the
     files have no more. Raises DataLost if a file is shorter than it was."""
-    queue = find_queue(view, each)
+    queue = queue or view.queue(each.queue.topic, each.queue.queue_id)
     wanted = {tag_code(tag) & _TAG_MASK for tag in options.decode.tags}
     offset = each.first
     while queue is not None and offset < each.stop:
@@ -90,9 +117,9 @@ def slice_contents(
             yield b"", offset  # nobody wants what lies behind the last piece
 
 
-def next_held(view: StoreView, each: QueueSlice) -> int:
+def next_held(log_view: LogView, queue: QueueView | None, each: QueueSlice) -> int:
     """The offset of the first message of a range whose record the log has; else its end."""
-    return _first_entry(find_queue(view, each), each, lambda entries: are_held(view.log, entries))
+    return _first_entry(queue, each, lambda entries: are_held(log_view, entries))
 
 
 def next_written(queue: QueueView, each: QueueSlice) -> int:
@@ -136,12 +163,6 @@ def read_together(sizes: Positions) -> Iterator[tuple[int, int]]:
         stop = max(first + 1, fitting)
         yield first, stop
         first, size = stop, int(ends[stop - 1])
-
-
-def find_queue(view: StoreView, each: QueueSlice) -> QueueView | None:
-    queue = each.queue
-    found = (one for one in view.queues(queue.topic) if one.queue_id == queue.queue_id)
-    return next(found, None)
 
 
 def read_entries(queue: QueueView, offset: int, count: int) -> Entries:

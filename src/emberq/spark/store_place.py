@@ -11,7 +11,6 @@ from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import is_system_topic
 from emberq.spark.local_files import (
     ENTRIES_TOGETHER,
-    find_queue,
     next_held,
     next_written,
     read_entries,
@@ -35,6 +34,7 @@ UNREADABLE_MAX = 64
 class StorePlace:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._found: dict[MessageQueue, QueueView | None] = {}
         try:
             self._view = StoreView(Path(options.store or ""))
         except OSError as error:
@@ -53,11 +53,12 @@ class StorePlace:
         for topic in topics:
             if topic not in there:
                 raise TopicNotFound(f"{options.store} has no topic {topic}")
-        return [
-            MessageQueue(BROKER_NAME, queue.queue_id, topic)
+        self._found = {
+            MessageQueue(BROKER_NAME, found.queue_id, topic): found
             for topic in topics
-            for queue in self._view.queues(topic)
-        ]
+            for found in self._view.queues(topic)
+        }
+        return list(self._found)
 
     def heads(
         self, queues: Collection[MessageQueue], group: str | None = None
@@ -97,13 +98,13 @@ class StorePlace:
         return 0.0 if entries is None or len(entries) == 0 else float(entries["size"].mean())
 
     def contents(self, each: QueueSlice) -> Iterator[bytes]:
-        rest = each
+        rest, queue = each, self._find(each.queue)
         while rest.count:
-            for content, read_to in slice_contents(self._view, rest, self._options):
+            for content, read_to in slice_contents(self._view, rest, self._options, queue):
                 rest = QueueSlice(each.queue, read_to, each.stop)
                 yield content
             if rest.count:
-                onward = next_held(self._view, rest)
+                onward = next_held(self._view.log, queue, rest)
                 if onward > rest.first:
                     self._tell_loss(rest, onward)
                 rest = QueueSlice(each.queue, onward, each.stop)
@@ -141,7 +142,10 @@ class StorePlace:
         log.warning("messages_gone %s", text)
 
     def _find(self, queue: MessageQueue) -> QueueView | None:
-        return find_queue(self._view, QueueSlice(queue, 0, 0))
+        """Its files are listed once: what is read is what was there when that began."""
+        if queue not in self._found:
+            self._found[queue] = self._view.queue(queue.topic, queue.queue_id)
+        return self._found[queue]
 
     def _offset_at(
         self, queue: MessageQueue, head: QueueHead, time_ms: int, *, is_end: bool
@@ -165,7 +169,7 @@ class StorePlace:
         """The first message of a range that can be read, and when it was stored."""
         offset = first
         for _ in range(UNREADABLE_MAX):
-            offset = next_held(self._view, QueueSlice(queue, offset, stop))
+            offset = next_held(self._view.log, self._find(queue), QueueSlice(queue, offset, stop))
             if offset >= stop:
                 return None
             stored_at = self._stored_at(queue, offset)

@@ -12,7 +12,7 @@ from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.record.decode import iter_records
 from emberq.spark import local_files
-from emberq.spark.local_files import local_contents, runs, slice_contents
+from emberq.spark.local_files import LocalFiles, runs, slice_contents
 from emberq.spark.options import parse_source
 from emberq.spark.planning import QueueSlice
 from emberq.store.disk import RealDisk
@@ -65,13 +65,14 @@ class FakeLink:
     def __init__(self, root: Path, store_id: str | None = None) -> None:
         own_id = renew_store_id(root, RealDisk())
         self.scans = self
+        self.asked = 0
         self.stores = {"broker-a": StoreHint(str(root), own_id if store_id is None else store_id)}
 
     def wrapped(self, queue: MessageQueue) -> MessageQueue:
         return queue
 
     def run(self, *_: Any) -> None:
-        """Nobody has to be asked."""
+        self.asked += 1
 
 
 def local(root: Path, each: QueueSlice, scan: str = "local") -> list[tuple[list[int], int]]:
@@ -80,7 +81,7 @@ def local(root: Path, each: QueueSlice, scan: str = "local") -> list[tuple[list[
     link: Any = FakeLink(root)
     return [
         ([record.queue_offset for record in iter_records(content)], behind)
-        for content, behind in local_contents(each, link, options)
+        for content, behind in LocalFiles(link, options).contents(each)
     ]
 
 
@@ -163,7 +164,7 @@ def test_files_that_are_deleted_while_they_are_read_end_a_range(
     link: Any = FakeLink(tmp_path)
     options = parse_source({"subscribe": TOPIC, "scan": scan})
 
-    contents = local_contents(QueueSlice(QUEUE, 0, 4), link, options)
+    contents = LocalFiles(link, options).contents(QueueSlice(QUEUE, 0, 4))
     begun = next(contents)
     second.unlink()
 
@@ -179,7 +180,7 @@ def test_files_that_are_cut_while_they_are_read_end_a_range(
     link: Any = FakeLink(tmp_path)
     options = parse_source({"subscribe": TOPIC, "scan": scan})
 
-    contents = local_contents(QueueSlice(QUEUE, 0, 4), link, options)
+    contents = LocalFiles(link, options).contents(QueueSlice(QUEUE, 0, 4))
     begun = next(contents)
     segment.write_bytes(b"")
 
@@ -196,6 +197,39 @@ def test_files_of_another_broker_at_the_same_path_are_not_read(
     each = QueueSlice(QUEUE, 0, 1)
 
     auto = parse_source({"subscribe": TOPIC, "scan": "auto"})
-    assert list(local_contents(each, link, auto)) == []
+    assert list(LocalFiles(link, auto).contents(each)) == []
+    here = parse_source({"subscribe": TOPIC, "scan": "local"})
     with pytest.raises(ConfigError, match="the files of broker-a are not on this machine"):
-        list(local_contents(each, link, parse_source({"subscribe": TOPIC, "scan": "local"})))
+        list(LocalFiles(link, here).contents(each))
+
+
+def test_many_ranges_of_a_broker_open_its_store_once_and_ask_it_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said where its files are before, and they are those."""
+    opened: list[Path] = []
+
+    def counted(root: Path) -> StoreView:
+        opened.append(root)
+        return StoreView(root)
+
+    monkeypatch.setattr(local_files, "StoreView", counted)
+    write_store(tmp_path, [b"x"] * 9)
+    link: Any = FakeLink(tmp_path)
+
+    with closing(LocalFiles(link, parse_source({"subscribe": TOPIC, "scan": "local"}))) as files:
+        found = [list(files.contents(QueueSlice(QUEUE, at, at + 1))) for at in range(9)]
+
+    assert [behind for [(_, behind)] in found] == list(range(1, 10))
+    assert (opened, link.asked) == ([tmp_path], 0)
+
+
+def test_a_broker_whose_files_are_elsewhere_is_asked_once(tmp_path: Path) -> None:
+    write_store(tmp_path, [b"of another broker"] * 9)
+    link: Any = FakeLink(tmp_path, "0" * 32)
+
+    with closing(LocalFiles(link, parse_source({"subscribe": TOPIC, "scan": "auto"}))) as files:
+        found = [list(files.contents(QueueSlice(QUEUE, at, at + 1))) for at in range(9)]
+
+    assert found == [[]] * 9
+    assert link.asked == 2  # for the address, and where the files are

@@ -88,6 +88,12 @@ class StoreView:
                 if queue.files:
                     yield queue
 
+    def queue(self, topic: str, queue_id: int) -> QueueView | None:
+        """One queue; None if it has no files."""
+        folder = self.root / "consumequeue" / topic / str(queue_id)
+        queue = QueueView(topic, queue_id, folder, self.files)
+        return queue if queue.files else None
+
     def index_files(self) -> list[IndexFileView]:
         """Index files, oldest first."""
         folder = self.root / "index"

@@ -82,9 +82,7 @@ class Retention:
     def run(self) -> int:
         """Delete what may go; returns the number of segments. Raises OSError."""
         removed = self._remove_segments()
-        log_min = self._log.min_offset
-        if log_min > self._trimmed_until and self._trim(log_min):
-            self._trimmed_until = log_min
+        self._trim_behind_log()
         return removed
 
     # Segments
@@ -106,6 +104,8 @@ class Retention:
             if path is None:
                 break
             removed += 1
+            # At once: until then queues begin with messages that nobody can read.
+            self._trim_behind_log()
             log.info(
                 "segment_deleted path=%s disk_ratio=%.2f forced=%s",
                 path,
@@ -144,6 +144,11 @@ class Retention:
         return age_ms >= self._config.file_reserved_time * _HOUR_MS
 
     # Queues and index
+
+    def _trim_behind_log(self) -> None:
+        log_min = self._log.min_offset
+        if log_min > self._trimmed_until and self._trim(log_min):
+            self._trimmed_until = log_min
 
     def _trim(self, log_min: int) -> bool:
         """Remove what leads nowhere; False if the store is to be closed meanwhile."""

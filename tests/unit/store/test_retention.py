@@ -204,6 +204,26 @@ def test_queue_offsets_queue_files_and_index_files_follow(kept: Kept) -> None:
     assert kept.store.find_by_key(TOPIC, "key4", 64, 0, 2 * START_MS).records
 
 
+def test_queues_follow_each_segment_and_not_all_of_a_round(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round pauses between segments: readers that ask where a queue begins would be told of
+    messages that are gone."""
+    queue = kept.store.queues.get(TOPIC, 0)
+    assert queue is not None
+    begins: list[int] = []
+
+    def paused(_milliseconds: int) -> bool:
+        begins.append(queue.min_offset)
+        return False
+
+    monkeypatch.setattr(kept.retention, "_pause", paused)
+    kept.clock.now_ms += 84 * HOUR_MS
+
+    assert kept.retention.run() == 4
+    assert begins == [PER_SEGMENT, 2 * PER_SEGMENT, 3 * PER_SEGMENT, 4 * PER_SEGMENT]
+
+
 def test_a_queue_of_which_all_messages_went_is_empty_and_goes_on_at_its_end(
     tmp_path: Path,
 ) -> None:

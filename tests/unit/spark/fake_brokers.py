@@ -52,6 +52,7 @@ class FakeBrokers:
         self.stores: dict[str, Any] = {}
         self.forgotten: list[str] = []  # topics
         self.asked_for_heads = 0
+        self.timeouts_s: set[float | None] = set()  # of pulls
         self._is_official = is_official
 
     def add(self, *queues: MessageQueue, count: int = 0, **about: int) -> FakeQueue:
@@ -116,6 +117,7 @@ class FakeBrokers:
         timeout_s: float | None = None,
     ) -> ScannedPart:
         """As official brokers do, also what is behind the end."""
+        self.timeouts_s.add(timeout_s)
         stop = offset + PULL_COUNT if self._is_official else end_offset
         found = self._found("pull", queue, offset, stop)
         content = b"".join(

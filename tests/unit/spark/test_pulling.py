@@ -35,6 +35,12 @@ def offsets_of(*slices: QueueSlice, **options: Any) -> list[list[int]]:
     ]
 
 
+def test_a_pull_takes_no_longer_than_it_may(brokers: FakeBrokers) -> None:
+    offsets_of(QueueSlice(A, 0, 8), **{"pull.timeoutMs": "1500"})
+
+    assert brokers.timeouts_s == {1.5}
+
+
 def test_what_is_gone_is_passed_over_where_that_is_allowed(brokers: FakeBrokers) -> None:
     brokers.queues_there[A].expire_to(4)
 

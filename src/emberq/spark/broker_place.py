@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from emberq.client.aio.official_scans import limited
 from emberq.client.core.scanned import QueueHead, ScannedPart
-from emberq.errors import (
-    BrokerError,
-    BrokerNotFound,
-    ConfigError,
-    DataLost,
-    OffsetOutOfRange,
-    RemotingError,
-    TopicNotFound,
-)
+from emberq.errors import BrokerError, ConfigError, DataLost, OffsetOutOfRange, TopicNotFound
 from emberq.model.queue import MessageQueue
 from emberq.model.system_topics import is_system_topic
 from emberq.protocol.bodies.codec import decode_body
@@ -26,7 +18,7 @@ from emberq.protocol.command import new_request
 from emberq.record.decode import iter_records
 from emberq.record.properties import find_stored_property
 from emberq.record.string_hash import tag_code
-from emberq.spark.links import Link, link_to
+from emberq.spark.links import WORTH_A_RETRY, Link, link_to
 from emberq.spark.options import SourceOptions
 from emberq.spark.planning import Partition, QueueSlice
 from emberq.spark.positions import listed, names_trouble
@@ -40,8 +32,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# What is met where a broker does not answer.
-AWAY = (BrokerNotFound, RemotingError)
 
 # Entries whose sizes stand for all: looked at before ranges are cut by bytes. From an official
 # broker so many records: it has no entries.
@@ -182,12 +172,12 @@ class BrokerPlace:
             return self._heads_at_once(queues, wait_s=self._wait_s)
         try:
             return self._heads_at_once(queues)
-        except AWAY as error:
+        except WORTH_A_RETRY as error:
             log.warning("broker_away reason=%s", error)
         heads: dict[MessageQueue, QueueHead] = {}
         for name in {queue.broker_name for queue in queues}:
             own = [queue for queue in queues if queue.broker_name == name]
-            with suppress(*AWAY):
+            with suppress(*WORTH_A_RETRY):
                 heads |= self._heads_at_once(own, retries=0)
         return heads or self._heads_at_once(queues, wait_s=self._wait_s)
 

@@ -43,7 +43,8 @@ RETRY_PAUSE_FIRST_S = 0.1
 RETRY_PAUSE_MAX_S = 2.0
 # No call of a driver may hang: Spark has no deadline of its own.
 CALL_MAX_S = 60.0
-_WORTH_A_RETRY = (RemotingError, BrokerNotFound, NoNameServer, SystemBusy)
+# What may be better in a moment.
+WORTH_A_RETRY = (RemotingError, BrokerNotFound, NoNameServer, SystemBusy)
 
 _links: dict[tuple[int, ConnectionOptions], "Link"] = {}
 _making = threading.Lock()
@@ -161,7 +162,7 @@ async def retried(work: Callable[[], Awaitable[T]], retries: int, wait_s: float 
     for attempt in itertools.count(1):
         try:
             found = await work()
-        except (*_WORTH_A_RETRY, SendFailed) as error:
+        except (*WORTH_A_RETRY, SendFailed) as error:
             if not _is_worth_a_retry(error):
                 raise
             failed_at_s = clock() if failed_at_s is None else failed_at_s
@@ -184,7 +185,7 @@ async def retried(work: Callable[[], Awaitable[T]], retries: int, wait_s: float 
 def _is_worth_a_retry(error: Exception) -> bool:
     """A send has failed like its last attempt."""
     if isinstance(error, SendFailed):
-        return bool(error.attempts) and isinstance(error.attempts[-1], _WORTH_A_RETRY)
+        return bool(error.attempts) and isinstance(error.attempts[-1], WORTH_A_RETRY)
     return True
 
 

@@ -20,8 +20,9 @@ from emberq.client.core.scanned import QueueHead
 from emberq.errors import ConfigError
 from emberq.model.queue import MessageQueue
 from emberq.spark.batch_reader import SlicesPartition, resolve_start, slices_of
-from emberq.spark.broker_place import AWAY, BrokerPlace
+from emberq.spark.broker_place import BrokerPlace
 from emberq.spark.columns import Column
+from emberq.spark.links import WORTH_A_RETRY
 from emberq.spark.offsets import Offsets, read_offsets, write_offsets
 from emberq.spark.options import GROUP, LATEST, Position, SourceOptions
 from emberq.spark.planning import Partition, QueueSlice, new_slices, plan_partitions
@@ -250,7 +251,7 @@ class Driver:
         }
         try:
             self._note_done(group, done)
-        except AWAY as error:
+        except WORTH_A_RETRY as error:
             if self._options.fails_on_loss:
                 raise
             log.warning("offsets_not_stored group=%s reason=%s", group, error)

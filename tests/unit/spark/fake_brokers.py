@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from emberq.client.blocking.loop_thread import LoopThread
 from emberq.client.core.scanned import QueueHead, ScanFilter, ScannedPart
-from emberq.errors import BrokerError, BrokerNotFound, OffsetOutOfRange, TopicNotFound
+from emberq.errors import BrokerError, BrokerNotFound, OffsetOutOfRange, SystemBusy, TopicNotFound
 from emberq.model.queue import MessageQueue
 from emberq.protocol.codes import ResponseCode
 from emberq.record.encode import encode_record
@@ -44,6 +44,7 @@ class FakeBrokers:
     def __init__(self, *, is_official: bool = False) -> None:
         self.queues_there: dict[MessageQueue, FakeQueue] = {}
         self.away: set[str] = set()
+        self.busy: set[str] = set()
         self.committed: dict[MessageQueue, int] = {}
         self.pins: dict[MessageQueue, int] = {}
         self.asked: list[tuple[str, MessageQueue, int, int]] = []  # entries and pulls
@@ -158,6 +159,8 @@ class FakeBrokers:
         names = {each.broker_name for each in self.queues_there} - self.away
         if queue.broker_name not in names:
             raise BrokerNotFound(f"no address of {queue.broker_name} is known")
+        if queue.broker_name in self.busy:
+            raise SystemBusy(ResponseCode.SYSTEM_BUSY, "busy", queue.broker_name)
 
 
 class _Found:

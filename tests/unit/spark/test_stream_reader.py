@@ -264,6 +264,18 @@ def test_a_query_goes_on_without_a_broker_that_goes_away_between_looks_at_routes
     assert "broker_away" in caplog.text
 
 
+def test_a_broker_that_is_too_busy_to_answer_is_left_out_for_the_moment_too(
+    brokers: FakeBrokers, seldom: None
+) -> None:
+    brokers.add(A, B, count=10)
+    driver = query(**LENIENT, startingOffsets="earliest")
+    first = driver.next_end(driver.start(), is_all=False)
+    brokers.queues_there[A].put(5)
+    brokers.busy.add("b")
+
+    assert driver.next_end(first, is_all=False) == {A: 15, B: 10}
+
+
 def test_if_losses_matter_it_waits_and_fails(brokers: FakeBrokers, seldom: None) -> None:
     brokers.add(A, B, count=10)
     driver = query(startingOffsets="earliest")

@@ -33,7 +33,7 @@ INTERNAL = {
     *("request", "subscribe_queues", "unwrap", "wrap", "check_transaction", "is_hooked"),
     *("direct_answer", "give_up", "offsets_answer", "presence", "reset_offsets", "works"),
     *("running_answer", "share_out_soon", "submit", "take", "committed", "is_ordered", "workers"),
-    *("half", "send_half", "watched", "decide", "met_again"),
+    *("half", "send_half", "watched", "decide", "met_again", "forget"),
 }
 
 

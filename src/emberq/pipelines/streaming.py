@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from emberq.spark.tracking import OffsetTracker
 
 POLL_S = 1
+# A batch that runs when Ctrl-C comes may end first, for so long.
+BATCH_END_MAX_S = 120.0
+_BATCH_LOOK_S = 0.02
 
 
 def trigger_options(every: str) -> dict[str, Any]:
@@ -52,8 +55,9 @@ def run_query(
     on_batches: Callable[[], None] | None = None,
     tracker: "OffsetTracker | None" = None,
 ) -> None:
-    """Start a query and wait for its end; Ctrl-C stops it. `on_progress` is told of each batch with
-    rows, `on_batches` only that there were new ones, while the query runs."""
+    """Start a query and wait for its end; Ctrl-C stops it behind the batch that runs, a second one
+    at once. `on_progress` is told of each batch with rows, `on_batches` only that there were new
+    ones, while the query runs."""
     query = writer.start()
     progress, interrupted = _Progress(query, say, on_progress, tracker), Event()
     try:
@@ -61,6 +65,8 @@ def run_query(
             while not (query.awaitTermination(POLL_S) or interrupted.is_set()):
                 if progress.tell() and on_batches is not None:
                     on_batches()
+            if interrupted.is_set():
+                _let_batch_end(query, say)
     except KeyboardInterrupt:
         interrupted.set()
     except BaseException:
@@ -68,9 +74,28 @@ def run_query(
             query.stop()
         raise
     if interrupted.is_set():
-        say("stopping")
         query.stop()
     progress.tell()
+
+
+def _let_batch_end(query: "StreamingQuery", say: Say) -> None:
+    """Spark breaks off whatever a batch is in the midst of, with a thousand lines of traces if that
+    is a function in Python; and its work would be done again."""
+    if not query.status["isTriggerActive"]:
+        say("stopping")
+        return
+    count, until_s = _batch_count(query), time.monotonic() + BATCH_END_MAX_S
+    say("stopping behind the batch that runs; Ctrl-C once more does not wait for it")
+    while _batch_count(query) == count and time.monotonic() < until_s:
+        is_over = query.awaitTermination(_BATCH_LOOK_S)  # type: ignore[arg-type] # fractions too
+        if is_over or not query.status["isTriggerActive"]:
+            return
+
+
+def _batch_count(query: "StreamingQuery") -> int:
+    """Those that ended so far."""
+    newest = query.lastProgress
+    return 0 if newest is None else newest["batchId"] + 1
 
 
 @contextmanager

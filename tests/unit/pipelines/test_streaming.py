@@ -33,11 +33,17 @@ def test_durations_are_passed_on_to_the_millisecond(number: int) -> None:
 class EndlessQuery:
     """A stream that goes on until it is stopped; it is interrupted after a while."""
 
-    def __init__(self, interrupted_at: int) -> None:
+    def __init__(self, interrupted_at: int, batch_ends_at: int = 0) -> None:
         self.recentProgress: list[object] = []
+        self.lastProgress: dict[str, int] | None = None
         self.polls = 0
         self.is_stopped = False
         self._interrupted_at = interrupted_at
+        self._batch_ends_at = batch_ends_at
+
+    @property
+    def status(self) -> dict[str, bool]:
+        return {"isTriggerActive": self.polls < self._batch_ends_at}
 
     def start(self) -> "EndlessQuery":
         return self
@@ -51,6 +57,39 @@ class EndlessQuery:
 
     def stop(self) -> None:
         self.is_stopped = True
+
+
+def test_an_interrupt_lets_the_batch_that_runs_end() -> None:
+    query = EndlessQuery(interrupted_at=3, batch_ends_at=9)
+    said: list[str] = []
+
+    run_query(query, said.append)  # type: ignore[arg-type] # stands for a writer and its query
+
+    assert (query.polls, query.is_stopped) == (9, True)
+    assert said == ["stopping behind the batch that runs; Ctrl-C once more does not wait for it"]
+
+
+def test_an_interrupt_stops_a_stream_whose_next_batch_has_begun() -> None:
+    query = EndlessQuery(interrupted_at=3, batch_ends_at=1000)
+    query.lastProgress = {"batchId": 4}
+
+    def say(_: str) -> None:
+        query.lastProgress = {"batchId": 5}
+
+    run_query(query, say)  # type: ignore[arg-type] # stands for a writer and its query
+
+    assert query.is_stopped
+
+
+def test_a_second_interrupt_does_not_wait_for_the_batch() -> None:
+    query = EndlessQuery(interrupted_at=3, batch_ends_at=1000)
+
+    def say(_: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    run_query(query, say)  # type: ignore[arg-type] # stands for a writer and its query
+
+    assert (query.polls, query.is_stopped) == (3, True)
 
 
 def test_an_interrupt_ends_a_stream_and_leaves_the_handler_that_was_there() -> None:

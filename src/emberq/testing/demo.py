@@ -1,7 +1,9 @@
 """`make demo`: the whole journey, produce → broker → Spark → Parquet, by real processes."""
 
 import asyncio
+import itertools
 import json
+import math
 import random
 import shutil
 import sys
@@ -35,6 +37,9 @@ STEPS = 9
 MARK = ".emberq-demo"  # of folders that a demo may delete
 ORDERS = 20_000
 BAD_EVERY = 400
+# The shop's day in eight seconds, so that charts have something to show.
+DAY_S = 8.0
+DAY_PIECES = 40
 TOPIC, LARGE_TOPIC, GROUP = "orders", "large-orders", "billing"
 DEAD_TOPIC = f"%DLQ%{GROUP}"
 DEADLINE_S = 60.0
@@ -95,21 +100,28 @@ def new_home(home: Path) -> Path:
 
 
 async def _produce(name_server: str) -> None:
-    """Orders in four states; now and then one that nobody can read."""
+    """Orders in four states, as they come in a day; now and then one that nobody can read."""
     chance = random.Random(SEED)
-    started = time.monotonic()
     async with Producer("shop", name_server=name_server, linger=0.005) as producer:
         await producer.create_topic(TOPIC, queues=4)
         await producer.create_topic(LARGE_TOPIC, queues=4)
-        pending: list[Any] = []
-        for number in range(ORDERS):
-            pending.append(asyncio.ensure_future(producer.send(_order(number, chance))))
-            if len(pending) == 2_000:
-                await asyncio.gather(*pending)
-                pending.clear()
-        await asyncio.gather(*pending)
+        started, first = time.monotonic(), 0
+        for piece, end in enumerate(orders_by_pieces()):
+            await asyncio.sleep(started + piece * DAY_S / DAY_PIECES - time.monotonic())
+            await asyncio.gather(
+                *(producer.send(_order(number, chance)) for number in range(first, end))
+            )
+            first = end
     took = time.monotonic() - started
-    _say(2, f"{ORDERS:,} orders sent, every one acknowledged: {ORDERS / took:,.0f} a second")
+    _say(2, f"{ORDERS:,} orders of a day sent in {took:.0f} s, every one acknowledged")
+
+
+def orders_by_pieces() -> list[int]:
+    """How many orders there are by the end of each piece: few at night, most at noon."""
+    rates = [
+        1.1 - math.cos(2 * math.pi * (piece + 0.5) / DAY_PIECES) for piece in range(DAY_PIECES)
+    ]
+    return [round(ORDERS * done / sum(rates)) for done in itertools.accumulate(rates)]
 
 
 def _order(number: int, chance: random.Random) -> Message:

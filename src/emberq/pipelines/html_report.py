@@ -149,15 +149,19 @@ def shown(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+    if isinstance(value, int | float):
+        return _number(value)
     if isinstance(value, datetime):
         # One without a zone is of somebody's own query: which zone it is in, they know.
         zone = "Z" if value.tzinfo else ""
         return f"{value.astimezone(UTC) if zone else value:%Y-%m-%d %H:%M:%S}{zone}"
     return str(value)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or value.is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def _table(table: ReportTable) -> str:

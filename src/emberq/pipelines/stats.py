@@ -11,6 +11,7 @@ from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.chart_windows import drawing_note, drawn_length, drawn_starts
 from emberq.pipelines.checked_options import check_sink, check_stream_sink
 from emberq.pipelines.checkpoints import forget_drafts
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.html_report import (
     NOTE,
     Section,
@@ -307,7 +308,7 @@ class Stats(Job, kw_only=True):
     def _with_page(self, report: Report, sections: "Sequence[Section]") -> Report:
         """The report, and where its page is if one is wanted."""
         if self.report:
-            title = f"Messages of {self.topics}"
+            title = f"Messages of {', '.join(names_of(self.topics))}"
             page = write_report(self.report, title, report.facts, sections, report.tables)
             report.facts["report"] = str(page)
         return report

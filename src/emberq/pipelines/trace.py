@@ -231,7 +231,8 @@ class Trace(Job, kw_only=True):
         facts = {name: value for name, value in report.facts.items() if name != "report"}
         window = timedelta(seconds=seconds_of("window", self.window))
         sections = journey_sections(journeys, window, report.tables)
-        title = f"Journeys of messages{f' of {self.topics}' if self.topics else ''}"
+        topics = ", ".join(names_of(self.topics))
+        title = f"Journeys of messages{f' of {topics}' if topics else ''}"
         return write_report(self.report, title, facts, sections, report.tables)
 
 

@@ -49,6 +49,13 @@ def test_times_are_shown_in_utc_and_say_so() -> None:
     assert shown(moment.replace(tzinfo=None)) == "2026-10-25 02:30:00"
 
 
+@pytest.mark.parametrize(
+    ("value", "seen"), [(94.0, "94"), (13.74, "13.7"), (0.1234, "0.123"), (1234.5, "1,234.5")]
+)
+def test_numbers_have_as_many_places_as_they_say_something(value: float, seen: str) -> None:
+    assert shown(value) == seen
+
+
 def test_a_sentence_among_the_facts_stands_below_them() -> None:
     page = render("Messages", {"messages": 3, NOTE: "The table has <3 rows."}, [], [])
 

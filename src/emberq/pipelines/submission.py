@@ -18,6 +18,7 @@ from emberq.pipelines.job import Job, SparkSettings
 from emberq.pipelines.package_zip import PACKAGE
 from emberq.pipelines.quiet_logs import warning_conf
 from emberq.pipelines.session import CLUSTER_CONF
+from emberq.spark.archive.addresses import is_local
 from emberq.spark.secret_settings import REDACTED, secret_keys
 
 ENVIRONMENT_NAME = "environment"
@@ -29,6 +30,8 @@ WATCHED = "EMBERQ_IS_WATCHED"
 CLIENT, CLUSTER = "client", "cluster"
 # Spark runs Python programs inside these clusters; elsewhere the driver stays where it is started.
 _CLUSTER_MODE_MASTERS = ("yarn", "k8s://")
+# Options of jobs that say where something stays.
+_PLACES = ("path", "checkpoint", "report", "ledger")
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -69,6 +72,22 @@ def query_file(job: Job) -> Path | None:
     if not path.is_file():
         raise ConfigError(f"sql: {path} is no file")
     return path
+
+
+def check_places(job: Job, *, is_driver_elsewhere: bool) -> None:
+    """A driver that works in a folder of its own leaves nothing there: what a job keeps has to have
+    a place that does not depend on where it works.
+
+    Raises:
+        ConfigError: one does.
+    """
+    for name in _PLACES if is_driver_elsewhere else ():
+        place = str(getattr(job, name, ""))
+        if place and is_local(place) and not place.startswith(("/", "file:/")):
+            raise ConfigError(
+                f"{name}: {place} is below the folder in which the driver works, and is deleted "
+                "with it: give an absolute path that it reaches, or an address"
+            )
 
 
 def settled_options(job: Job) -> list[str]:

@@ -22,6 +22,7 @@ from emberq.pipelines.session import CONNECT
 from emberq.pipelines.submission import (
     CLIENT,
     Submission,
+    check_places,
     query_file,
     quieter,
     settled_options,
@@ -111,6 +112,7 @@ class Submit(Struct, frozen=True, kw_only=True):
     def _submission(self, job: Job, package: Path | None) -> Submission:
         if self.package is not None:
             package = Path(self.package).resolve()
+        check_places(job, is_driver_elsewhere=self.env is not None and self.deploy_mode == CLIENT)
         return Submission(
             job_file=Path(self.file).resolve(),
             package=package or Path(PACKAGE_NAME),

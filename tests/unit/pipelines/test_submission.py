@@ -181,6 +181,27 @@ def test_an_archive_goes_where_its_path_leads_from_where_it_is_submitted(
     assert [word for word in words if word.startswith("path=")] == settled
 
 
+@pytest.mark.parametrize("place", ["state/large", "file:///state/large", "hdfs:///state/large"])
+def test_what_a_job_keeps_is_not_below_a_folder_that_is_deleted_with_its_driver(
+    tmp_path: Path, place: str
+) -> None:
+    environment = tmp_path / "environment.tar.gz"
+    environment.touch()
+    file = tmp_path / "transform.yaml"
+    file.write_text(
+        "job: transform\ntopics: orders\ntoTopic: large\nnameServer: 10.0.0.5:9876\n"
+        f"sql: SELECT body FROM orders\ncheckpoint: {place}\n"
+    )
+    here = ["submit", str(file), "--dry-run", "--master", "spark://10.0.0.9:7077"]
+
+    result = CliRunner().invoke(spark, [*here, "--env", str(environment)])
+
+    assert (result.exit_code == 0) is (":" in place), result.output
+    if ":" not in place:
+        assert "checkpoint: state/large is below the folder" in str(result.exception)
+    assert CliRunner().invoke(spark, here).exit_code == 0
+
+
 def test_modules_of_the_user_are_in_the_package(tmp_path: Path) -> None:
     module, package = tmp_path / "rules.py", tmp_path / "emberq.zip"
     module.write_text("LIMIT = 900")

@@ -68,13 +68,16 @@ def test_queries_from_a_pipe_are_answered_in_utc_and_a_failed_one_ends_with_1(
     topic = topics.make()
     topics.send(topic, [b"1"])
     moment = f"SELECT timestamp '2024-05-06 07:08:09' AS at, count(*) FROM `{topic}`"
-    queries = f"{moment};\n\nSELECT nothing FROM `{topic}`\nSELECT 'behind';\nexit;\nSELECT 'end'\n"
+    parts = "SELECT named_struct('at', timestamp '2024-12-24 23:59:58') AS a, array(1) AS a"
+    queries = f"{parts};\n{moment};\n\nSELECT nothing FROM `{topic}`\n"
+    queries += "SELECT 'behind';\nexit;\nSELECT 'end'\n"
     words = ("sql", "--topics", topic, "--master", "local[1]")
 
     shown = emberq_spark(topics, tmp_path, *words, typed=queries, TZ="Asia/Tokyo")
 
     assert shown.returncode == 1, shown.stderr
     assert "2024-05-06 07:08:09" in shown.stdout
+    assert "{2024-12-24 23:59:58}" in shown.stdout
     assert "behind" in shown.stdout
     failures = [line for line in shown.stderr.splitlines() if line.startswith("emberq: ")]
     assert len(failures) == 1, shown.stderr

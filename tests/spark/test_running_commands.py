@@ -96,3 +96,35 @@ def test_an_interrupted_job_reports_and_told_no_secret(
     assert json.loads(found.read_text()) == [SECRET, "eu"]
     assert list(temporary.rglob("*.properties")) == []
     assert "Aborted" not in said
+
+
+def test_an_interrupt_ends_a_query_and_not_the_shell(topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make()
+    topics.send(topic, [b"1"])
+    answer = tmp_path / "answer"
+    slow = f"INSERT OVERWRITE DIRECTORY '{answer}' USING parquet SELECT sum(id) FROM range(1e15)"
+    words = ["sql", "--topics", topic, "--master", "local[1]", "--conf", SMALL[0]]
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "emberq", "spark", *words],
+        env={**os.environ, **environment(), "NAMESRV_ADDR": topics.cluster.name_server},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(f"{slow}\nSELECT 'behind'\n")
+            process.stdin.flush()
+            until(lambda: process.poll() is not None or answer.exists(), TIMEOUT_S)
+            os.killpg(process.pid, signal.SIGINT)
+            said, complaints = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            process.kill()
+
+    assert "behind" in said, complaints
+    assert "emberq: cancelled" in complaints
+    assert "Traceback" not in complaints
+    assert process.returncode == 1  # a query has failed

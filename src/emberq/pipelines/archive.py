@@ -17,7 +17,7 @@ from emberq.pipelines.checkpointed_table import (
 from emberq.pipelines.checkpoints import Checkpoint, checkpoint_at, forget_drafts, writer_of
 from emberq.pipelines.connected import carried, committed_line, is_connected
 from emberq.pipelines.file_values import names_of
-from emberq.pipelines.job import Job, Report, Say
+from emberq.pipelines.job import LISTENER, Job, Report, Say
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock, rest_text, run_query, trigger_options
 from emberq.pipelines.tables import FORMATS, DataFile, Table, open_table
@@ -146,7 +146,7 @@ class Archive(Job, kw_only=True):
 
     @property
     def _checkpointed(self) -> CheckpointedTable:
-        return table_of(self.format, self.path, self.checkpoint_path)
+        return table_of(self.format, self.path, self.checkpoint_path, self.catalog)
 
     def _checkpoint(self, session: "SparkSession") -> Checkpoint:
         """Raises ConfigError: it cannot be reached, or is another table's."""
@@ -161,7 +161,7 @@ class Archive(Job, kw_only=True):
             view="archive",
             subscribe=self.topics,
             consumerGroup=self.consumer_group,
-            commitOffsets="listener",
+            commitOffsets=LISTENER,
             startingOffsets="earliest",
             columns=",".join(columns or self.column_names),
             **{

@@ -1,6 +1,8 @@
 """Which table a checkpoint has positions for: what it has read is in that one only."""
 
 import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -13,19 +15,32 @@ TABLE_FILE = "emberq-table"
 
 
 class CheckpointedTable(Struct, frozen=True, kw_only=True):
-    """`root` is seen from a checkpoint in the table's folder (`..`): both move together."""
+    """`root` is seen from a checkpoint in the table's folder (`..`): both move together. `catalog`
+    is empty for a table that is found by its folder."""
 
     format: str
     root: str
+    catalog: str = ""
 
 
-def table_of(kind: str, root: str, checkpoint: str) -> CheckpointedTable:
-    """What a checkpoint at this address says of a table."""
+def table_of(
+    kind: str, root: str, checkpoint: str, catalog: Mapping[str, str] | None = None
+) -> CheckpointedTable:
+    """What a checkpoint at this address says of a table, which may be in a catalog."""
     if is_local(root):
         root, place = str(local_path(root)), str(local_path(checkpoint))
         if is_local(checkpoint) and place.startswith(f"{root}/"):
             root = os.path.relpath(root, place)
-    return CheckpointedTable(format=kind, root=root.rstrip("/"))
+    name = _name_in(catalog) if catalog else ""
+    return CheckpointedTable(format=kind, root=root.rstrip("/"), catalog=name)
+
+
+def _name_in(catalog: Mapping[str, str]) -> str:
+    """Which catalog and which table of it, without what is secret in its address."""
+    uri = urlsplit(catalog.get("uri", ""))
+    uri = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
+    parts = (catalog.get("type", ""), uri.geturl(), catalog.get("table", ""))
+    return " ".join(part for part in parts if part)
 
 
 def check_table(checkpoint: Checkpoint, address: str, table: CheckpointedTable) -> None:
@@ -53,7 +68,8 @@ def _named(table: CheckpointedTable, checkpoint: str) -> str:
     root = table.root
     if root.startswith(".."):
         root = os.path.normpath(local_path(checkpoint) / root)
-    return f"the {table.format} table {root}"
+    in_catalog = f" in the catalog {table.catalog}" if table.catalog else ""
+    return f"the {table.format} table {root}{in_catalog}"
 
 
 def note_table(checkpoint: Checkpoint, address: str, table: CheckpointedTable) -> None:

@@ -1,7 +1,7 @@
 """A dry run of `archive` refuses what the run refuses, and neither makes anything then."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +162,15 @@ def test_tables_of_early_versions_go_on(
     assert target.columns == columns
 
 
-def noted(lake: Path, kind: str = "parquet", checkpoint: Path | None = None) -> str:
+def noted(
+    lake: Path,
+    kind: str = "parquet",
+    checkpoint: Path | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> str:
     """The checkpoint of an archive that has run."""
     place = str(checkpoint or lake / "_checkpoint")
-    note_table(checkpoint_at(place), place, table_of(kind, str(lake), place))
+    note_table(checkpoint_at(place), place, table_of(kind, str(lake), place, catalog))
     return place
 
 
@@ -187,6 +192,25 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
     assert f"the parquet table {tmp_path}, not to the delta table {tmp_path}," in refused(
         job(tmp_path, format="delta")
     )
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [
+        {},
+        {"type": "rest", "uri": "https://catalog.example/v1", "table": "db.refunds"},
+        {"type": "rest", "uri": "https://another.example/v1", "table": "db.orders"},
+    ],
+)
+def test_a_checkpoint_of_another_table_of_a_catalog_is_refused(
+    tmp_path: Path, catalog: dict[str, str]
+) -> None:
+    uri = "https://me:s3cret@catalog.example/v1"
+    noted(tmp_path, "iceberg", catalog={"type": "rest", "uri": uri, "table": "db.orders"})
+
+    message = refused(job(tmp_path, format="iceberg", catalog=catalog))
+
+    assert "in the catalog rest https://catalog.example/v1 db.orders, not to" in message
 
 
 def test_the_checkpoint_of_a_table_further_down_is_another_tables(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ CLIENT, CLUSTER = "client", "cluster"
 # Spark runs Python programs inside these clusters; elsewhere the driver stays where it is started.
 _CLUSTER_MODE_MASTERS = ("yarn", "k8s://")
 # Options of jobs that say where something stays.
-_PLACES = ("path", "checkpoint", "report", "ledger")
+PLACES = ("path", "checkpoint", "report", "ledger")
+# Those that are never in a file system of the cluster.
+LOCAL_PLACES = ("report",)
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -74,14 +76,17 @@ def query_file(job: Job) -> Path | None:
     return path
 
 
-def check_places(job: Job, *, is_driver_elsewhere: bool) -> None:
+def check_places(job: Job, names: Sequence[str]) -> None:
     """A driver that works in a folder of its own leaves nothing there: what a job keeps has to have
     a place that does not depend on where it works.
+
+    Args:
+        names: options that are places, and places there.
 
     Raises:
         ConfigError: one does.
     """
-    for name in _PLACES if is_driver_elsewhere else ():
+    for name in names:
         place = str(getattr(job, name, ""))
         if place and is_local(place) and not place.startswith(("/", "file:/")):
             raise ConfigError(
@@ -96,7 +101,7 @@ def settled_options(job: Job) -> list[str]:
     settled = [f"nameServer={name_server}"] if name_server != job.name_server else []
     path = str(getattr(job, "path", ""))
     # Absolute by now: drivers may work in a folder of their own, which is deleted in the end.
-    if job.name == "archive" and path.startswith("/"):
+    if job.name == "archive" and is_local(path):
         settled.append(f"path={path}")
     return settled
 

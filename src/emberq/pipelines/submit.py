@@ -21,6 +21,8 @@ from emberq.pipelines.package_zip import PACKAGE_NAME, build_zip
 from emberq.pipelines.session import CONNECT
 from emberq.pipelines.submission import (
     CLIENT,
+    LOCAL_PLACES,
+    PLACES,
     Submission,
     check_places,
     query_file,
@@ -112,8 +114,7 @@ class Submit(Struct, frozen=True, kw_only=True):
     def _submission(self, job: Job, package: Path | None) -> Submission:
         if self.package is not None:
             package = Path(self.package).resolve()
-        check_places(job, is_driver_elsewhere=self.env is not None and self.deploy_mode == CLIENT)
-        return Submission(
+        submission = Submission(
             job_file=Path(self.file).resolve(),
             package=package or Path(PACKAGE_NAME),
             spark=job.spark,
@@ -126,6 +127,17 @@ class Submit(Struct, frozen=True, kw_only=True):
                 *settled_options(job),
             ),
         )
+        check_places(job, _places_elsewhere(submission))
+        return submission
+
+
+def _places_elsewhere(submission: Submission) -> Sequence[str]:
+    """Options that mean places in a folder which is deleted with the driver."""
+    if _is_connected(submission):
+        return ()
+    if not submission.is_driver_here:
+        return LOCAL_PLACES
+    return () if submission.environment is None else PLACES
 
 
 def _is_connected(submission: Submission) -> bool:

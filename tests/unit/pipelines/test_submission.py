@@ -28,6 +28,12 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
+def after_program(words: list[str]) -> list[str]:
+    """Of the driver, not of spark-submit."""
+    (place,) = (place for place, word in enumerate(words) if word.endswith("spark_submitted.py"))
+    return words[place + 1 :]
+
+
 def confs(words: list[str]) -> dict[str, str]:
     pairs = (words[place + 1] for place, word in enumerate(words) if word == "--conf")
     return dict(pair.split("=", 1) for pair in pairs)
@@ -37,7 +43,7 @@ def test_a_driver_here_reads_the_file_where_it_is(tmp_path: Path) -> None:
     words = dry_run("--master", "spark://10.0.0.9:7077", "--conf", "spark.executor.cores=2")
 
     assert f"PYTHONPATH={words[words.index('--py-files') + 1]}" in words
-    assert words[-1] == str(EXAMPLE)
+    assert after_program(words)[0] == str(EXAMPLE)
     assert confs(words)["spark.sql.session.timeZone"] == "UTC"
     assert confs(words)["spark.executor.cores"] == "2"
     assert words[words.index("--deploy-mode") + 1] == "client"
@@ -54,8 +60,7 @@ def test_a_driver_elsewhere_finds_file_and_environment_beside_it(
 
     words = dry_run(*mode, "--env", str(packed), "--package", str(package), "--set", "format=delta")
 
-    assert words[-3].endswith("submitted.py")
-    assert words[-2:] == ["archive.yaml", "format=delta"]
+    assert after_program(words)[:2] == ["archive.yaml", "format=delta"]
     assert words[words.index("--archives") + 1] == f"{packed}#environment"
     assert confs(words)["spark.pyspark.python"] == "./environment/bin/python"
     assert "spark.pyspark.driver.python" not in confs(words)
@@ -166,9 +171,18 @@ def test_name_servers_are_those_of_the_environment_in_which_a_job_is_submitted(
     assert [word for word in words if word.startswith("nameServer=")] == settled
 
 
-@pytest.mark.parametrize("path", ["lake/orders", "{here}/lake/orders", "file:///lake/orders"])
+@pytest.mark.parametrize(
+    ("path", "settled"),
+    [
+        ("lake/orders", ["path={here}/lake/orders"]),
+        ("{here}/lake/orders", ["path={here}/lake/orders"]),
+        ("file:lake/orders", ["path=file://{here}/lake/orders"]),
+        ("file:///lake/orders", ["path=file:///lake/orders"]),
+        ("s3://lake/orders", []),
+    ],
+)
 def test_an_archive_goes_where_its_path_leads_from_where_it_is_submitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, settled: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = path.format(here=tmp_path)
@@ -177,8 +191,9 @@ def test_an_archive_goes_where_its_path_leads_from_where_it_is_submitted(
 
     words = dry_run("--master", "spark://10.0.0.9:7077", file=file)
 
-    settled = [] if ":" in path else [f"path={tmp_path}/lake/orders"]
-    assert [word for word in words if word.startswith("path=")] == settled
+    assert [word for word in words if word.startswith("path=")] == [
+        word.format(here=tmp_path) for word in settled
+    ]
 
 
 @pytest.mark.parametrize("place", ["state/large", "file:///state/large", "hdfs:///state/large"])
@@ -200,6 +215,31 @@ def test_what_a_job_keeps_is_not_below_a_folder_that_is_deleted_with_its_driver(
     if ":" not in place:
         assert "checkpoint: state/large is below the folder" in str(result.exception)
     assert CliRunner().invoke(spark, here).exit_code == 0
+
+
+def test_a_report_has_a_place_that_is_there_when_a_driver_in_the_cluster_is_gone(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "stats.yaml"
+    file.write_text("job: stats\ntopics: orders\nnameServer: 10.0.0.5:9876\nreport: stats.html\n")
+    there = ["submit", str(file), "--dry-run", "--master", "yarn", "--deploy-mode", "cluster"]
+
+    result = CliRunner().invoke(spark, there)
+
+    assert "report: stats.html is below the folder" in str(result.exception)
+    assert CliRunner().invoke(spark, [*there, "--set", "report=/shared/stats.html"]).exit_code == 0
+
+
+def test_places_stay_where_they_are_when_only_spark_is_elsewhere(tmp_path: Path) -> None:
+    environment = tmp_path / "environment.tar.gz"
+    environment.touch()
+    file = tmp_path / "stats.yaml"
+    file.write_text("job: stats\ntopics: orders\nnameServer: 10.0.0.5:9876\nreport: stats.html\n")
+    there = ["submit", str(file), "--dry-run", "--master", "sc://10.0.0.9:15002"]
+
+    result = CliRunner().invoke(spark, [*there, "--env", str(environment)])
+
+    assert result.exit_code == 0, result.exception
 
 
 def test_modules_of_the_user_are_in_the_package(tmp_path: Path) -> None:

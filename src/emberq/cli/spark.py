@@ -13,6 +13,7 @@ from emberq.cli.output import Column, echo_facts, echo_json, echo_table, echo_ti
 from emberq.cli.task_bar import TaskBar
 from emberq.errors import ConfigError, EmberqError
 from emberq.pipelines.catalogue import JOBS, job_class, read_job_file
+from emberq.pipelines.file_values import names_of
 from emberq.pipelines.job import Job, Report, SparkSettings, read_job
 from emberq.pipelines.titles import TITLES
 
@@ -230,7 +231,7 @@ def sql_shell(
         raise EmberqError(_EXTRA) from error
 
     options = _pairs(source) | ({"nameServer": name_server} if name_server else {})
-    names = [name.strip() for name in topics.split(",") if name.strip()]
+    names = names_of(topics)
     settings = SparkSettings(master=master, conf=_pairs(conf))
     if not run_shell(query, names, options, rows_max=rows_max, settings=settings):
         sys.exit(1)
@@ -349,7 +350,7 @@ def init_project(folder: Path, topics: str, name_server: str) -> None:
     """Write a project with a streaming table and a summary per topic."""
     from emberq.pipelines.declarative import write_project  # noqa: PLC0415 - each loads its own
 
-    names = [name.strip() for name in topics.split(",") if name.strip()]
+    names = names_of(topics)
     for path in write_project(folder, names, name_server):
         click.echo(path)
     click.echo(f"run it with: emberq spark pipelines run {folder}")

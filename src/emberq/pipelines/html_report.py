@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from emberq.errors import ConfigError, PipelineError
 from emberq.pipelines.charts import BARS_MAX, bar_chart
 from emberq.pipelines.job import ReportTable
+from emberq.spark.archive.addresses import is_local, local_path
 
 NOTE = "note"  # a fact that is a sentence
 ROWS_SHOWN_MAX = 500
@@ -107,11 +107,9 @@ def write_report(
 
 def _target(path: str) -> Path:
     """Raises ConfigError for an address that is no file of this machine."""
-    if path.startswith("file:"):
-        return Path(unquote(urlsplit(path).path))
-    if "://" in path:
+    if not is_local(path):
         raise ConfigError(f"report={path!r}: a report is written on this machine: name a file here")
-    return Path(path)
+    return local_path(path)
 
 
 def _draft(target: Path) -> Path:

@@ -28,11 +28,12 @@ def run_to_its_end(
     does who wants this process to end.
 
     Args:
-        is_shielded: Ctrl-C is not for the program itself, but for who below it listens.
+        is_shielded: Ctrl-C is not for the program itself, but for who below it listens. Another one
+            ends with it, and says so itself.
     """
     if current_thread() is not main_thread():  # others get no signals
         return subprocess.run(command, env=environ, cwd=folder, check=False).returncode
-    signals = _Signals(say)
+    signals = _Signals(say if is_shielded else lambda _: None)
     # A program begins with what is ignored here, and with nothing that is handled here.
     before = {
         signal.SIGINT: signal.signal(

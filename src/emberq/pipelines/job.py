@@ -35,6 +35,10 @@ _OF_CONNECTION = frozenset(option.name for option in CONNECTION)
 _PARTITIONS = "archive.partitionBy"
 _NO_NAMES = ","
 LISTENER = "listener"  # of the source's commitOffsets: who runs the query commits
+GROUP_OF_STREAMS = (
+    "with every: a group whose offsets show the progress; without, one from whose offsets "
+    "startingOffsets=group of the source begins, and which are not changed"
+)
 
 Say = Callable[[str], None]
 AJob = TypeVar("AJob", bound="Job")

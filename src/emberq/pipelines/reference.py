@@ -20,12 +20,12 @@ Commands have `--master` and `--conf KEY=VALUE` for Spark, `--dry-run` (what wou
 
 In a file, options may stand in sections: `target`, `trigger` and `options`; `spark` has `master`
 and `conf`. Under `source`, where names are in any case, `subscribe` means `topics`, and
-`nameServer` and `consumerGroup` are those of the job; so jobs can share the section, a group stays
-with the source of a job that has none, such as `verify`, and does not move there. Lists are names
-separated by commas, times without a zone are in UTC, and an option without a value is not given.
-Names that YAML takes for true or false, such as `on`, need quotes. `trigger` is `every: 30s`,
-`availableNow` (all that is there, as without it) or `continuous`, which begins a batch as soon as
-the last one is done; Spark has no other continuous mode for sources in Python.
+`nameServer` and `consumerGroup` are those of the job. So that jobs can share the section, a job
+without an option `consumerGroup`, such as `verify`, accepts one there, for its source alone. Lists
+are names separated by commas, times without a zone are in UTC, and an option without a value is not
+given. Names that YAML takes for true or false, such as `on`, need quotes. `trigger` is
+`every: 30s`, `availableNow` (all that is there, as without it) or `continuous`, which begins a
+batch as soon as the last one is done; Spark has no other continuous mode for sources in Python.
 
 ## All jobs
 """

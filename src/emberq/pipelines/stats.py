@@ -19,7 +19,7 @@ from emberq.pipelines.html_report import (
     check_writable,
     write_report,
 )
-from emberq.pipelines.job import LISTENER, Job, Report, ReportTable, Say
+from emberq.pipelines.job import GROUP_OF_STREAMS, LISTENER, Job, Report, ReportTable, Say
 from emberq.pipelines.message_windows import (
     MESSAGE,
     NONE,
@@ -64,7 +64,8 @@ class Stats(Job, kw_only=True):
     the clocks of both machines.
 
     With `sink: {delivery: idempotent}` each window comes to a topic once, whatever is repeated:
-    its id is topic, begin and end, and the tag or key.
+    its id is topic, begin and end, and the tag or key. The first count stays, also of a window that
+    was not over: without `every`, let `since` and `until` be bounds of windows.
     """
 
     name: ClassVar[str] = "stats"
@@ -75,7 +76,8 @@ class Stats(Job, kw_only=True):
         str,
         Meta(
             description="tag or key: windows of each; of the "
-            f"{PARTS_MAX} most frequent, and of all others together; with every: tag, each of them"
+            f"{PARTS_MAX} most frequent, and of all others together; "
+            "with every only tag, and each tag has windows"
         ),
     ] = ""
     since: Annotated[str, Meta(description="messages stored from then on: ISO or ms")] = ""
@@ -83,7 +85,7 @@ class Stats(Job, kw_only=True):
         str, Meta(description="messages stored before then: ISO or ms; not with every")
     ] = ""
     top: Annotated[
-        int, Meta(description="how many tags, or keys, are shown; with every needs by", ge=1)
+        int, Meta(description="how many tags, or keys, are shown; with every only beside by", ge=1)
     ] = TAGS_SHOWN
     report: Annotated[
         str, Meta(description="write an HTML report to this file; with every, of windows in path")
@@ -99,13 +101,7 @@ class Stats(Job, kw_only=True):
     ] = ""
     late: Annotated[str, Meta(description="how late messages may come while it runs on")] = "1m"
     checkpoint: Annotated[str, Meta(description="where Spark keeps the position")] = ""
-    consumer_group: Annotated[
-        str,
-        Meta(
-            description="with every: a group whose offsets show the progress; without, one from "
-            "which startingOffsets=group of the source begins, and whose offsets stay"
-        ),
-    ] = ""
+    consumer_group: Annotated[str, Meta(description=GROUP_OF_STREAMS)] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check()

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, current_thread, main_thread
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from emberq.errors import ConfigError
+from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import Say
 from emberq.spark.option_values import OptionTexts
 
@@ -61,7 +63,7 @@ def run_query(
     query = writer.start()
     progress, interrupted = _Progress(query, say, on_progress, tracker), Event()
     try:
-        with _interrupts_set(interrupted):
+        with quiet_interrupts(), _interrupts_set(interrupted):
             while not (query.awaitTermination(POLL_S) or interrupted.is_set()):
                 if progress.tell() and on_batches is not None:
                     on_batches()
@@ -101,12 +103,15 @@ def _batch_count(query: "StreamingQuery") -> int:
 @contextmanager
 def _interrupts_set(interrupted: Event) -> Iterator[None]:
     """Ctrl-C sets the event instead of raising: an exception can get lost where Python cannot raise
-    it, as in what gRPC calls back. A second one raises."""
+    it, as in what gRPC calls back. A second one does what the first does elsewhere."""
 
-    def note(*_: object) -> None:
-        if interrupted.is_set():
+    def note(number: int, frame: FrameType | None) -> None:
+        if not interrupted.is_set():
+            interrupted.set()
+        elif callable(before):
+            before(number, frame)
+        else:
             raise KeyboardInterrupt
-        interrupted.set()
 
     if current_thread() is not main_thread():  # others get no signals
         yield

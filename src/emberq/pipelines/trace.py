@@ -13,7 +13,7 @@ from emberq.pipelines.checkpoints import forget_drafts, writer_of
 from emberq.pipelines.connected import carried, is_connected
 from emberq.pipelines.file_values import names_of
 from emberq.pipelines.html_report import check_writable, write_report
-from emberq.pipelines.job import LISTENER, Job, Report, Say
+from emberq.pipelines.job import GROUP_OF_STREAMS, LISTENER, Job, Report, Say
 from emberq.pipelines.journey_page import journey_sections
 from emberq.pipelines.journey_report import (
     groups_of,
@@ -89,13 +89,7 @@ class Trace(Job, kw_only=True):
         ""
     )
     trace_topic: Annotated[str, Meta(description="where clients write their trace")] = TRACE_TOPIC
-    consumer_group: Annotated[
-        str,
-        Meta(
-            description="with every: a group whose offsets show the progress; without, one from "
-            "which startingOffsets=group of the source begins, and whose offsets stay"
-        ),
-    ] = ""
+    consumer_group: Annotated[str, Meta(description=GROUP_OF_STREAMS)] = ""
 
     def run(self, spark: "SparkSession | None" = None, say: Say = lambda _: None) -> Report:
         self._check()

@@ -101,7 +101,7 @@ def test_a_report_that_is_written_anew_is_whole_at_any_moment(
 
 
 def test_a_report_may_be_named_by_an_address_of_this_machine_and_no_other(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
+    page = tmp_path / "page #1, 100%20?.html"  # signs that mean something elsewhere
 
     check_writable(f"file://{page}")
     assert write_report(f"file://{page}", "Today", {}, [], []) == page

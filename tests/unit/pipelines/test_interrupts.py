@@ -13,15 +13,15 @@ from emberq.pipelines.interrupts import quiet_interrupts, run_to_its_end
 INTERRUPT = "import os, signal; os.kill(os.getppid(), signal.SIGINT)"
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_an_interrupted_program_is_waited_for(code: int) -> None:
+@pytest.mark.parametrize(("code", "is_shielded"), [(0, True), (3, True), (3, False)])
+def test_an_interrupted_program_is_waited_for(code: int, is_shielded: bool) -> None:
     said: list[str] = []
     program = [sys.executable, "-c", f"{INTERRUPT}; raise SystemExit({code})"]
 
-    found = run_to_its_end(program, os.environ, None, said.append, is_shielded=False)
+    found = run_to_its_end(program, os.environ, None, said.append, is_shielded=is_shielded)
 
     assert found == code
-    assert said == ["stopping; Ctrl-C once more does not wait for the job"]
+    assert said == ["stopping; Ctrl-C once more does not wait for the job"] * is_shielded
 
 
 def test_a_second_interrupt_ends_the_program() -> None:
@@ -29,7 +29,7 @@ def test_a_second_interrupt_ends_the_program() -> None:
     again = f"while True:\n {INTERRUPT}\n select.select([], [], [], 0.02)"
     program = [sys.executable, "-c", f"import select\n{again}"]
 
-    code = run_to_its_end(program, os.environ, None, said.append, is_shielded=False)
+    code = run_to_its_end(program, os.environ, None, said.append, is_shielded=True)
 
     assert code == 143  # as shells have it: 128 and SIGTERM
     assert len(said) == 1

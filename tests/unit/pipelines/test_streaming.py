@@ -1,5 +1,6 @@
 """What a query says of itself."""
 
+import logging
 import signal
 from types import SimpleNamespace
 from typing import Any
@@ -84,12 +85,19 @@ def test_an_interrupt_stops_a_stream_whose_next_batch_has_begun() -> None:
 def test_a_second_interrupt_does_not_wait_for_the_batch() -> None:
     query = EndlessQuery(interrupted_at=3, batch_ends_at=1000)
 
+    levels: list[int] = []
+
     def say(_: str) -> None:
-        signal.raise_signal(signal.SIGINT)
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            levels.append(logging.root.manager.disable)
 
     run_query(query, say)  # type: ignore[arg-type] # stands for a writer and its query
 
     assert (query.polls, query.is_stopped) == (3, True)
+    assert levels == [logging.ERROR]  # so that nobody logs the call that is broken off
+    assert logging.root.manager.disable == logging.NOTSET
 
 
 def test_an_interrupt_ends_a_stream_and_leaves_the_handler_that_was_there() -> None:

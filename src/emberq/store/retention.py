@@ -104,14 +104,17 @@ class Retention:
             if path is None:
                 break
             removed += 1
-            # At once: until then queues begin with messages that nobody can read.
-            self._trim_behind_log()
             log.info(
                 "segment_deleted path=%s disk_ratio=%.2f forced=%s",
                 path,
                 usage.fullest_ratio,
                 is_forced,
             )
+            # At once: until then queues begin with messages that nobody can read.
+            try:
+                self._trim_behind_log()
+            except OSError as error:  # segments go all the same; behind them it is tried again
+                log.warning("queues_not_trimmed reason=%s", error)
             usage = self._usage()
         if is_full and not removed and self._seldom.held_back() is not None:
             log.warning("disk_full_soon ratio=%.2f: nothing to delete", usage.fullest_ratio)

@@ -1,11 +1,13 @@
 """Which segments go when, and what goes with them."""
 
+import errno
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from emberq.store.consume_queue import ConsumeQueue
 from emberq.store.reader import ReadLimits
 from emberq.store.results import ReadStatus
 from emberq.store.retention import MANUAL_RUNS, Retention
@@ -105,6 +107,22 @@ def test_expired_segments_go_when_the_fill_cannot_be_told(kept: Kept) -> None:
     kept.disk.used = -1.0
 
     assert kept.retention.run() == 4
+
+
+def test_segments_go_also_when_a_queue_cannot_be_cut(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.clock.now_ms += 73 * HOUR_MS
+    kept.disk.used = 0.76
+
+    def broken(queue: ConsumeQueue, log_min: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(ConsumeQueue, "raise_min_offset", broken)
+    with pytest.raises(OSError, match="broken"):
+        kept.retention.run()
+
+    assert kept.segments == [4]
 
 
 def test_segments_go_from_the_front_and_not_past_one_that_is_young(kept: Kept) -> None:

@@ -30,8 +30,9 @@ from emberq.store.results import PutStatus
 # Requests that wait for their turn, and what they weigh; more are told that the broker is busy.
 WAITING_MAX = 256
 WAITING_MAX_BYTES = 64 * 1024 * 1024
-# Whoever sent a request that has waited so long has given it up (`send.timeoutMs` of the sink) and
-# sends it again: looking its messages up would only keep back the others.
+# Whoever sent a request that has waited so long has given it up (unless the `send.timeoutMs` of the
+# sink is longer than by default) and sends it again: looking its messages up would only keep back
+# the others.
 TURN_WAIT_MAX_S = 10.0
 # How long the index may be behind the log before requests are refused.
 INDEX_WAIT_MAX_S = 5.0

@@ -2,6 +2,7 @@
 batches whose driver is gone."""
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
@@ -30,6 +31,7 @@ from emberq.errors import (
 )
 from emberq.protocol.headers.transactions import EndTransaction
 from emberq.spark import ledger_topic, links, row_sending, transactional_delivery
+from emberq.spark.batch_lease import BatchLease, LeaseLost
 from emberq.spark.batch_ledger import CommitDecision
 from emberq.spark.ledger_place import LEDGER_TOPIC
 from emberq.spark.ledger_topic import LedgerTopic
@@ -447,12 +449,22 @@ def decided(delivery: TransactionalDelivery, staged: Staged) -> CommitDecision:
     """As by a driver that dies behind its decision."""
     link, known = delivery._batches()
     key, ledger = staged.batch_key, known.ledger
-    decision_id = link.wait(
+    decision = link.wait(
         ledger.commit(key, staged.writes, list(parts_of([staged])), Counter[str]())
     )
-    found = link.wait(ledger.outcome_after(key, decision_id))
+    found = link.wait(ledger.outcome_after(key, decision.id))
     assert found.commit is not None
     return found.commit
+
+
+def claimed(
+    delivery: TransactionalDelivery, batch_key: str, commit: CommitDecision, lease_s: float
+) -> None:
+    """As by a process that is asked when the driver has not worked on it for long."""
+    link, known = delivery._batches()
+    progress = link.wait(known.ledger.progress(batch_key, commit, lease_s))
+    until(lambda: time.time() * 1000 - progress.worked_at_ms > lease_s * 1000)
+    assert link.wait(known.ledger.claim(batch_key, commit, 0, lease_s))
 
 
 def test_a_large_batch_is_finished_however_few_of_its_messages_a_broker_asks_about_in_time(
@@ -504,7 +516,7 @@ def test_a_driver_waits_for_a_process_that_carries_its_batch_out(
     staged = delivery.write(rows(["a", "b"]), Task(name, 0, 0))
     commit = decided(delivery, staged)
     link, known = delivery._batches()
-    until(lambda: link.wait(known.ledger.claim(f"{name}-0", commit, 0, lease_s)))
+    claimed(delivery, f"{name}-0", commit, lease_s)
     refusals = Refusals(monkeypatch, {})
     caplog.set_level(logging.INFO, logger=transactional_delivery.__name__)
 
@@ -526,14 +538,48 @@ def test_a_driver_goes_on_when_the_process_that_has_its_batch_is_gone_as_well(
     make(shared_cluster.name_server, name)
     delivery = sink(shared_cluster.name_server, topic=name)
     staged = delivery.write(rows(["a"]), Task(name, 0, 0))
-    commit = decided(delivery, staged)
-    link, known = delivery._batches()
-    until(lambda: link.wait(known.ledger.claim(f"{name}-0", commit, 0, lease_s)))
+    claimed(delivery, f"{name}-0", decided(delivery, staged), lease_s)
 
     delivery.commit([staged])
 
     assert "batch_in_other_hands" in caplog.text
     assert counted(shared_cluster.name_server, name) == {"a": 1}
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Half messages that are looked at before they are ended."""
+    looked: list[int] = []
+    is_visible = _Batches._is_visible
+
+    async def looking(batches: _Batches, queue: Any, log_offset: int) -> bool:
+        looked.append(log_offset)
+        return await is_visible(batches, queue, log_offset)
+
+    monkeypatch.setattr(_Batches, "_is_visible", looking)
+    return looked
+
+
+def test_a_driver_that_loses_its_lease_within_a_part_looks_at_what_is_left(
+    shared_cluster: Cluster,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    make(shared_cluster.name_server, name)
+    delivery = sink(shared_cluster.name_server, topic=name)
+    staged = delivery.write(rows(["a", "b", "c"]), Task(name, 0, 0))
+    looked, asked = looks(monkeypatch), itertools.count(1)
+
+    def check(_: BatchLease) -> None:
+        if next(asked) == 2:
+            raise LeaseLost
+
+    monkeypatch.setattr(BatchLease, "check", check)
+    delivery.commit([staged])
+
+    assert f"lease_lost batch={name}-0" in caplog.text
+    assert len(looked) == 3
+    assert counted(shared_cluster.name_server, name) == {"a": 1, "b": 1, "c": 1}
 
 
 def test_a_driver_that_stood_still_looks_at_each_message_before_it_ends_it(
@@ -544,14 +590,7 @@ def test_a_driver_that_stood_still_looks_at_each_message_before_it_ends_it(
     staged = delivery.write(rows(["a", "b"]), Task(name, 0, 0))
     commit = decided(delivery, staged)
     link, known = delivery._batches()
-    looked: list[int] = []
-    is_visible = _Batches._is_visible
-
-    async def looking(batches: _Batches, queue: Any, log_offset: int) -> bool:
-        looked.append(log_offset)
-        return await is_visible(batches, queue, log_offset)
-
-    monkeypatch.setattr(_Batches, "_is_visible", looking)
+    looked = looks(monkeypatch)
     long_ago_s = time.monotonic() - 2 * transactional_delivery.LEASE_S
     parts = list(parts_of([staged]))
     link.wait(known._carry_out(f"{name}-0", commit, parts, signed_at_s=long_ago_s))

@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 SIGNS_PER_LEASE = 4
 
 
+class LeaseLost(Exception):
+    """Somebody else may be carrying the batch out."""
+
+
 class BatchLease:
     def __init__(
         self,
@@ -33,11 +37,17 @@ class BatchLease:
         self._commit = commit
         self._lease_s = lease_s
         self._signed_at_s = signed_at_s
+        self._is_lost = False
 
     @property
     def is_over(self) -> bool:
         """Whether somebody else may have begun: this process, or the ledger, stood still."""
-        return time.monotonic() - self._signed_at_s >= self._lease_s
+        return self._is_lost or time.monotonic() - self._signed_at_s >= self._lease_s
+
+    def check(self) -> None:
+        """Raises LeaseLost."""
+        if self.is_over:
+            raise LeaseLost
 
     async def sign(self, parts_done: int) -> None:
         """When all is visible the batch has not failed because that is not written down: who is
@@ -49,6 +59,7 @@ class BatchLease:
             if parts_done < self._commit.parts:
                 raise
             log.warning("end_not_noted batch=%s reason=%s", self._batch_key, error)
+        self._is_lost = self.is_over  # a sign that comes too late brings nothing back
         self._signed_at_s = began_s
 
     @asynccontextmanager
@@ -63,6 +74,8 @@ class BatchLease:
     async def _keep(self, parts_done: int) -> None:
         while True:
             await asyncio.sleep(self._lease_s / SIGNS_PER_LEASE)
+            if self.is_over:
+                return
             try:
                 await self.sign(parts_done)
             except EmberqError as error:  # the next one may be in time

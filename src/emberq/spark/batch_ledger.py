@@ -69,11 +69,13 @@ def is_decided(decisions: Collection[Decision], decision_id: str) -> bool:
 
 class WorkSign(Struct, frozen=True):
     """A message about a committed batch: somebody worked on it when it was stored. With a claim
-    somebody would go on with the work of somebody else."""
+    somebody would go on with the work of somebody else. `id` is the same of a message that is
+    there twice, because nobody knew that it had been stored."""
 
     offset: int
     stored_at_ms: int
     is_claim: bool = False
+    id: str = ""
 
 
 def counted_signs(signs: Iterable[WorkSign], lease_ms: float) -> list[WorkSign]:
@@ -87,13 +89,12 @@ def counted_signs(signs: Iterable[WorkSign], lease_ms: float) -> list[WorkSign]:
     return counted
 
 
-def is_held(counted: Sequence[WorkSign], offset: int, lease_ms: float) -> bool:
-    """Whether a process that has claimed a batch was at work on it when the sign at an offset was
-    stored."""
-    before = [sign for sign in counted if sign.offset < offset]
+def is_held(counted: Sequence[WorkSign], sign_id: str, lease_ms: float) -> bool:
+    """Whether a process that has claimed a batch was at work on it when a sign was stored."""
+    own = next(sign for sign in counted if sign.id == sign_id)
+    before = [sign for sign in counted if sign.offset < own.offset]
     if not any(sign.is_claim for sign in before):
         return False
-    own = next(sign for sign in counted if sign.offset == offset)
     return own.stored_at_ms - before[-1].stored_at_ms < lease_ms
 
 

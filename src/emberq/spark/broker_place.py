@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-
 # Entries whose sizes stand for all: looked at before ranges are cut by bytes. From an official
 # broker so many records: it has no entries.
 SAMPLED_ENTRIES = 256

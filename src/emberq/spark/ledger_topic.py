@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -52,9 +52,19 @@ _POLL_FIRST_S, _POLL_MAX_S = 0.005, 0.5
 # An administrator may write down another broker: it is read again behind a failure, and after this
 # time.
 PLACE_KEPT_S = 300.0
-_CLAIM = "claim"
+_DONE, _CLAIM = "done", "claim"
+# Of a message about work: which one it is, however often it is there.
+SIGN_PROPERTY = "SPARK_SIGN"
 _NOT_SAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 _MS = 1000
+
+
+class Decided(NamedTuple):
+    """A decision that stands in the ledger; when it was about to be written, by the monotonic
+    clock."""
+
+    id: str
+    began_s: float
 
 
 class Progress(Struct, frozen=True):
@@ -101,18 +111,20 @@ class LedgerTopic:
         writes: Sequence[str],
         parts: Sequence[Halves],
         rows: Mapping[str, int],
-    ) -> str:
-        """Decide that writes are the batch; returns the decision's id. Whether it holds is for
-        `outcome_after` to say. `rows` are those of each topic."""
+    ) -> Decided:
+        """Decide that writes are the batch. Whether it holds is for `outcome_after` to say. `rows`
+        are those of each topic."""
         decision_id = uuid.uuid4().hex
+        queue = self._known_queue  # of all of it, wherever the ledger is said to be meanwhile
         for number, part in enumerate(parts):
             key = _part_key(batch_key, decision_id, number)
-            await self._append(key, "part", encode_part(part))
+            await self._append(key, "part", encode_part(part), queue=queue)
         decision = CommitDecision(
             id=decision_id, writes=tuple(writes), parts=len(parts), rows=dict(rows)
         )
-        await self._append(batch_key, "commit", encode_decision(decision))
-        return decision_id
+        began_s = time.monotonic()
+        await self._append(batch_key, "commit", encode_decision(decision), queue=queue)
+        return Decided(decision_id, began_s)
 
     async def abort(self, batch_key: str, writes: Sequence[str]) -> str:
         """Decide that writes are never committed, unless they are."""
@@ -145,9 +157,9 @@ class LedgerTopic:
         except TimeoutError:
             if not limit.expired():  # that of a call
                 raise
-            assert self._queue is not None
+            broker_name = self._known_queue.broker_name
             raise ClientError(
-                f"{what} is stored in {LEDGER_TOPIC} on {self._queue.broker_name}, and not found "
+                f"{what} is stored in {LEDGER_TOPIC} on {broker_name}, and not found "
                 f"by its key within {limit_s:g} s: the broker's index is behind",
                 hint="The outcome is in the ledger: repeat the batch, and it is carried out",
             ) from None
@@ -167,7 +179,7 @@ class LedgerTopic:
         return decode_part(found[0].body)
 
     async def note_done(self, batch_key: str, commit: CommitDecision, parts_done: int) -> None:
-        await self._append(_done_key(batch_key, commit), "done", b"%d" % parts_done)
+        await self._append(_done_key(batch_key, commit), _DONE, b"%d" % parts_done)
 
     async def progress(self, batch_key: str, commit: CommitDecision, lease_s: float) -> Progress:
         notes = await self._messages(_done_key(batch_key, commit))
@@ -182,9 +194,9 @@ class LedgerTopic:
     ) -> bool:
         """Say that a commit is carried out here from now on. It holds if nobody has worked on it
         for so long, by the broker's clock: of several who say so at once, for the first."""
-        offset = await self._append(_done_key(batch_key, commit), _CLAIM, b"%d" % parts_done)
-        counted = await self._counted(batch_key, commit, offset, lease_s)
-        return any(sign.offset == offset for sign in counted)
+        sign_id = uuid.uuid4().hex
+        counted = await self._signed(batch_key, commit, _CLAIM, parts_done, sign_id, lease_s)
+        return any(sign.id == sign_id for sign in counted)
 
     async def resume(
         self, batch_key: str, commit: CommitDecision, parts_done: int, lease_s: float
@@ -192,49 +204,72 @@ class LedgerTopic:
         """The same by a driver that repeats the batch: the driver before it is gone, so nobody has
         to wait for its lease to end. It holds unless a process that has claimed the batch is at
         work."""
-        offset = await self._append(_done_key(batch_key, commit), "done", b"%d" % parts_done)
-        counted = await self._counted(batch_key, commit, offset, lease_s)
-        return not is_held(counted, offset, lease_s * _MS)
+        sign_id = uuid.uuid4().hex
+        counted = await self._signed(batch_key, commit, _DONE, parts_done, sign_id, lease_s)
+        return not is_held(counted, sign_id, lease_s * _MS)
 
-    async def _counted(
-        self, batch_key: str, commit: CommitDecision, offset: int, lease_s: float
+    async def _signed(
+        self,
+        batch_key: str,
+        commit: CommitDecision,
+        tag: str,
+        parts_done: int,
+        sign_id: str,
+        lease_s: float,
     ) -> list[WorkSign]:
-        """Signs of work up to an own one at least."""
+        """Write a sign of work; all that count, up to this one at least."""
         key = _done_key(batch_key, commit)
+        await self._append(key, tag, b"%d" % parts_done, properties={SIGN_PROPERTY: sign_id})
 
-        async def look() -> list[ReceivedMessage] | None:
-            notes = await self._messages(key)
-            return notes if any(note.queue_offset == offset for note in notes) else None
+        async def is_seen() -> bool | None:
+            return any(map(partial(_is_sign, sign_id), await self._messages(key))) or None
 
-        notes = await self._seen(look, f"a message about the work on batch {batch_key}")
+        await self._seen(is_seen, f"a message about the work on batch {batch_key}")
+        notes = await self._all_messages(key)  # a claim may be far behind signs of work
         return counted_signs(await self._signs(batch_key, notes), lease_s * _MS)
 
     async def _signs(self, batch_key: str, notes: Sequence[ReceivedMessage]) -> list[WorkSign]:
         about_it = [*notes, *await self._messages(batch_key)]
         return [
-            WorkSign(each.queue_offset, each.stored_at_ms, each.tags == _CLAIM) for each in about_it
+            WorkSign(
+                each.queue_offset,
+                each.stored_at_ms,
+                is_claim=each.tags == _CLAIM,
+                id=each.properties.get(SIGN_PROPERTY, ""),
+            )
+            for each in about_it
         ]
 
     # Messages
 
-    async def _append(self, key: str, tag: str, body: bytes) -> int:
-        """Its offset. A message that is there twice says the same twice."""
-        message = Message(LEDGER_TOPIC, body, keys=key, tags=tag)
+    @property
+    def _known_queue(self) -> MessageQueue:
+        assert self._queue is not None  # `ready` was called
+        return self._queue
 
-        assert self._queue is not None
-        broker_name = self._queue.broker_name
+    async def _append(
+        self,
+        key: str,
+        tag: str,
+        body: bytes,
+        *,
+        queue: MessageQueue | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """A message that is there twice says the same twice."""
+        message = Message(LEDGER_TOPIC, body, keys=key, tags=tag, properties=properties or {})
+        queue = queue or self._known_queue
 
-        async def once() -> int:
+        async def once() -> None:
             timeout_s = self._options.timeout_s
-            result = await self._producer.send(message, queue=self._queue, timeout=timeout_s)
+            result = await self._producer.send(message, queue=queue, timeout=timeout_s)
             if result.status in _NOT_SAFE:
                 code = ResponseCode[result.status.name]
-                raise SystemBusy(code, f"{key} is stored, and not safe in time", broker_name)
+                raise SystemBusy(code, f"{key} is stored, and not safe in time", queue.broker_name)
             if result.status != "SEND_OK":
                 raise SendFailed(f"the ledger's message {key} was stored as {result.status}", ())
-            return result.queue_offset
 
-        return await self._again(once)
+        await self._again(once)
 
     async def _again(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -250,23 +285,38 @@ class LedgerTopic:
         return sorted(found, key=lambda message: message.queue_offset)
 
     async def _all_messages(self, key: str) -> list[ReceivedMessage]:
-        """The same, and those that are older."""
+        """The same, and those that are older.
+
+        Raises:
+            ClientError: brokers do not tell all of them.
+        """
         known: dict[int, ReceivedMessage] = {}
         end: datetime | None = None
         while True:
             found = await self._again(partial(self._query, key, end))
             count = len(known)
             known |= {message.queue_offset: message for message in found}
-            if len(found) < QUERY_COUNT or len(known) == count:
+            if len(found) < QUERY_COUNT:
                 return [known[offset] for offset in sorted(known)]
+            if len(known) == count:  # times of the index are whole seconds
+                raise ClientError(
+                    f"{LEDGER_TOPIC} on {self._known_queue.broker_name} has more than "
+                    f"{QUERY_COUNT} messages with the key {key} within a second, of which brokers "
+                    f"tell {QUERY_COUNT}: what became of the batch is not known",
+                    hint=f"Read the topic {LEDGER_TOPIC}: its messages with this key say so",
+                )
             oldest_ms = min(message.stored_at_ms for message in found)
             end = datetime.fromtimestamp(oldest_ms / _MS, UTC)
 
     async def _query(self, key: str, end: datetime | None) -> list[ReceivedMessage]:
-        assert self._queue is not None
+        broker_name = self._known_queue.broker_name
         return await self._producer.query_messages(
-            LEDGER_TOPIC, key, end=end, is_complete=True, broker_name=self._queue.broker_name
+            LEDGER_TOPIC, key, end=end, is_complete=True, broker_name=broker_name
         )
+
+
+def _is_sign(sign_id: str, note: ReceivedMessage) -> bool:
+    return note.properties.get(SIGN_PROPERTY) == sign_id
 
 
 def _part_key(batch_key: str, decision_id: str, number: int) -> str:

@@ -33,14 +33,10 @@ from emberq.protocol.headers.queries import ViewMessageById
 from emberq.protocol.headers.transactions import EndTransaction
 from emberq.record.message_id import parse_offset_id
 from emberq.record.system_flag import TransactionType
-from emberq.spark.batch_lease import BatchLease
+from emberq.spark.batch_lease import BatchLease, LeaseLost
 from emberq.spark.batch_ledger import CommitDecision, Outcome, check_is_same_write, difference
 from emberq.spark.ledger_topic import LedgerTopic, Progress
-from emberq.spark.links import (
-    Link,
-    link_to,
-    retried,
-)
+from emberq.spark.links import Link, link_to, retried
 from emberq.spark.outgoing_columns import rows_by_topic
 from emberq.spark.outgoing_rows import WRITE_PROPERTY, RowMessages
 from emberq.spark.row_rules import RowRules
@@ -72,6 +68,9 @@ OPEN_FOR_S = 0.5
 OPEN_BATCHES_MAX = 1000
 # A write that nobody has committed or aborted after this time has lost its driver.
 ABANDONED_AFTER_S = 3600.0
+# Brokers tell 32 messages of a key that came within one second: a batch has as many such writes as
+# it had pieces, and each is aborted by itself.
+ABORT_PAUSE_S = 0.1
 
 _deliveries: dict[tuple[int, SinkOptions], "_Batches"] = {}  # by link and options
 
@@ -162,6 +161,7 @@ class _Batches:
         self._is_ready = False
         self._open: dict[str, float] = {}  # batch → until when brokers are told to ask again
         self._taken_over: dict[str, asyncio.Task[None]] = {}  # by batch
+        self._aborting = asyncio.Lock()
 
     async def start(self, link: Link) -> None:
         """Begin; a second call does nothing."""
@@ -246,7 +246,7 @@ class _Batches:
     async def roll_back(self, halves: Halves) -> None:
         """As far as that can be done now: brokers ask about the others."""
         try:
-            await self.end_all(halves, is_commit=False)
+            await self.end_all(halves)
         except EmberqError as error:
             log.warning("halves_left_open reason=%s", error)
 
@@ -286,13 +286,12 @@ class _Batches:
         parts = list(parts_of(staged))
         if not parts:
             return  # no rows
-        began_s = time.monotonic()
-        decision_id = await self.ledger.commit(batch_key, _writes(staged), parts, rows)
-        found = await self.ledger.outcome_after(batch_key, decision_id)
+        decided = await self.ledger.commit(batch_key, _writes(staged), parts, rows)
+        found = await self.ledger.outcome_after(batch_key, decided.id)
         if found.commit is None:
             raise ClientError(f"batch {batch_key} was given up before its commit")
-        if found.commit.id == decision_id:
-            await self._carry_out(batch_key, found.commit, parts, signed_at_s=began_s)
+        if found.commit.id == decided.id:
+            await self._carry_out(batch_key, found.commit, parts, signed_at_s=decided.began_s)
         else:  # another driver was first
             await self._carry_out_other(batch_key, found, staged)
             _compare(batch_key, found.commit, rows, has_name=has_name)
@@ -320,7 +319,7 @@ class _Batches:
         """Roll back writes that the outcome leaves out."""
         for each in staged:
             if any(map(found.is_dropped, each.writes)):
-                await self.end_all(each.halves, is_commit=False)
+                await self.end_all(each.halves)
 
     async def _carry_out(
         self,
@@ -334,45 +333,55 @@ class _Batches:
         these hands. With `parts` at hand nobody has begun with it; else some of it may be visible
         already, and each half message is looked at before it is ended."""
         lease = BatchLease(self.ledger, batch_key, commit, lease_s=LEASE_S, signed_at_s=signed_at_s)
+        try:
+            await self._carry_out_parts(batch_key, commit, parts, lease)
+        except LeaseLost:
+            log.warning("lease_lost batch=%s", batch_key)
+            await self._go_on(batch_key, commit)
+
+    async def _carry_out_parts(
+        self, batch_key: str, commit: CommitDecision, parts: Sequence[Halves], lease: BatchLease
+    ) -> None:
         done = 0 if parts else (await self.ledger.progress(batch_key, commit, LEASE_S)).parts_done
         for number in range(done, commit.parts):
-            if lease.is_over:
-                await self._go_on(batch_key, commit)
-                return
             if parts:
                 part = parts[number]
             else:
                 part = await self.ledger.part(batch_key, commit, number)
             async with lease.kept(number):
-                await self._commit_part(part, is_begun=not parts)
+                await self._commit_part(part, lease, is_begun=not parts)
             await lease.sign(number + 1)
 
     async def _go_on(self, batch_key: str, commit: CommitDecision) -> None:
         """Carry out what was begun before. A process that a broker asked may be at it: that one is
         waited for."""
-        is_looked_at = False
+        seen: Progress | None = None
+        next_try_s = 0.0
         while True:
-            signed_at_s = time.monotonic()
+            now_s = time.monotonic()
             progress = await self.ledger.progress(batch_key, commit, LEASE_S)
             if progress.parts_done >= commit.parts:
                 return
-            if not (is_looked_at and _is_at_work(progress)):
-                done = progress.parts_done
-                if await self.ledger.resume(batch_key, commit, done, LEASE_S):
-                    await self._carry_out(batch_key, commit, signed_at_s=signed_at_s)
+            if seen is not None and progress != seen:
+                # By the own clock: the broker's may be another.
+                next_try_s = time.monotonic() + LEASE_S
+            seen = progress
+            if now_s >= next_try_s:
+                if await self.ledger.resume(batch_key, commit, progress.parts_done, LEASE_S):
+                    await self._carry_out(batch_key, commit, signed_at_s=now_s)
                     return
                 log.info("batch_in_other_hands batch=%s", batch_key)
-                is_looked_at = True
+                next_try_s = time.monotonic() + LEASE_S
             await asyncio.sleep(OTHER_HANDS_LOOK_S)
 
-    async def _commit_part(self, part: Halves, *, is_begun: bool) -> None:
+    async def _commit_part(self, part: Halves, lease: BatchLease, *, is_begun: bool) -> None:
         """After a failure nobody knows which ends arrived."""
 
         async def attempt() -> None:
             nonlocal is_begun
             was_begun, is_begun = is_begun, True
             try:
-                await self.end_all(part, is_commit=True, is_begun=was_begun)
+                await self.end_all(part, lease=lease, is_begun=was_begun)
             except BrokerError as error:
                 if not _is_passing(error):
                     raise
@@ -383,16 +392,25 @@ class _Batches:
 
     # Ends
 
-    async def end_all(self, halves: Halves, *, is_commit: bool, is_begun: bool = False) -> None:
+    async def end_all(
+        self, halves: Halves, *, lease: BatchLease | None = None, is_begun: bool = False
+    ) -> None:
         """Those of one queue one after the other, which is their order in it; queues side by side,
-        a few at a time."""
+        a few at a time. Without a lease they are rolled back.
+
+        Raises:
+            LeaseLost: of some of them nobody knows here whether they are ended.
+        """
         turns = asyncio.Semaphore(IN_FLIGHT_MAX)
 
         async def end(queue: MessageQueue, own: QueueHalves) -> None:
             async with turns:
                 for log_offset, half_offset in zip(own.log_offsets, own.half_offsets, strict=True):
                     is_visible = is_begun and await self._is_visible(queue, log_offset)
-                    await self._end(queue, log_offset, half_offset, is_commit and not is_visible)
+                    if lease is not None:
+                        lease.check()
+                    is_commit = lease is not None and not is_visible
+                    await self._end(queue, log_offset, half_offset, is_commit)
 
         await side_by_side(end(queue, own) for queue, own in halves.items())
 
@@ -456,7 +474,9 @@ class _Batches:
         age_s = time.time() - half.born_at_ms / 1000
         if not (found.commit or found.is_dropped(write)) and age_s > ABANDONED_AFTER_S:
             log.warning("write_abandoned batch=%s write=%s", batch_key, write)
-            decision_id = await self.ledger.abort(batch_key, [write])
+            async with self._aborting:
+                decision_id = await self.ledger.abort(batch_key, [write])
+                await asyncio.sleep(ABORT_PAUSE_S)
             found = await self.ledger.outcome_after(batch_key, decision_id)
         if found.is_dropped(write):
             return False

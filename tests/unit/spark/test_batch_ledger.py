@@ -231,8 +231,8 @@ def test_a_driver_waits_only_for_a_process_that_has_claimed_its_batch_and_works(
     claimed, worked = WorkSign(2, 121_000, is_claim=True), WorkSign(3, 150_000)
 
     def is_driver_kept_out(*before: WorkSign, at_ms: int) -> bool:
-        own = WorkSign(9, at_ms)
-        return is_held(counted_signs([*before, own], 120_000), 9, 120_000)
+        own = [WorkSign(9, at_ms, id="own"), WorkSign(10, at_ms + 5_000, id="own")]  # twice
+        return is_held(counted_signs([*before, *own], 120_000), "own", 120_000)
 
     assert not is_driver_kept_out(decided, noted, at_ms=2_000)
     assert is_driver_kept_out(decided, noted, claimed, at_ms=122_000)

@@ -1,22 +1,36 @@
 """The ledger in its topic: where it is believed to be, and what is read of it."""
 
 import time
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import Struct
 
 from emberq.client.aio.at_hand import QUERY_COUNT
-from emberq.client.core.received import ReceivedMessage
-from emberq.errors import BrokerError, BrokerNotFound, NoNameServer
+from emberq.client.core.message import Message
+from emberq.errors import BrokerError, BrokerNotFound, ClientError, NoNameServer
 from emberq.model.queue import MessageQueue
 from emberq.spark import ledger_topic
-from emberq.spark.batch_ledger import AbortDecision, encode_decision
+from emberq.spark.batch_ledger import AbortDecision, CommitDecision, encode_decision
 from emberq.spark.ledger_topic import LedgerTopic
 from emberq.spark.sink_options import parse_sink
 
 OPTIONS = parse_sink({"nameServer": "here:9876", "retries": "0", "brokerWaitMs": "0"})
+
+
+class Stored(Struct, frozen=True):
+    """A message as it is found."""
+
+    body: bytes
+    stored_at_ms: int
+    queue_offset: int
+    key: str
+    tags: str
+    properties: Mapping[str, str]
+    broker: str
 
 
 class Broker:
@@ -25,14 +39,40 @@ class Broker:
     def __init__(self) -> None:
         self.client = Mock()
         self.client.wrap = str
-        self.messages: list[Any] = []
+        self.messages: list[Stored] = []
         self.is_away = False
+        self.copies = 1  # of what is sent: answers may be lost
+        self.on_send: Callable[[], None] = lambda: None
 
-    def store(self, body: bytes, stored_at_ms: int) -> None:
-        message = Mock(spec=ReceivedMessage)
-        message.body, message.stored_at_ms = body, stored_at_ms
-        message.queue_offset = len(self.messages)
-        self.messages.append(message)
+    def store(
+        self,
+        body: bytes,
+        stored_at_ms: int,
+        *,
+        key: str = "query-0",
+        tags: str = "",
+        properties: Mapping[str, str] | None = None,
+        broker: str = "",
+    ) -> None:
+        self.messages.append(
+            Stored(
+                *(body, stored_at_ms, len(self.messages), key, tags, properties or {}, broker),
+            )
+        )
+
+    async def send(self, message: Message, *, queue: MessageQueue, **how: Any) -> Any:
+        at_ms = round(time.time() * 1000)
+        for _ in range(self.copies):
+            self.store(
+                message.body,
+                at_ms,
+                key=str(message.keys),
+                tags=message.tags or "",
+                properties=message.properties,
+                broker=queue.broker_name,
+            )
+        self.on_send()
+        return Mock(status="SEND_OK")
 
     async def query_messages(
         self, topic: str, key: str, *, end: datetime | None = None, **how: Any
@@ -41,8 +81,11 @@ class Broker:
             raise BrokerError(1, "no", "broker-a")
         end_ms = 1 << 62 if end is None else round(end.timestamp() * 1000)
         # The index knows seconds.
-        found = [each for each in self.messages if each.stored_at_ms // 1000 * 1000 <= end_ms]
-        return found[-QUERY_COUNT:]
+        return [
+            each
+            for each in self.messages
+            if each.key == key and each.stored_at_ms // 1000 * 1000 <= end_ms
+        ][-QUERY_COUNT:]
 
 
 class Place:
@@ -88,15 +131,52 @@ async def test_decisions_are_read_however_many_a_batch_has(ledger: Ledger) -> No
     assert (await ledger.outcome("query-0")).aborted == writes
 
 
-async def test_what_comes_all_in_one_second_is_read_as_far_as_brokers_tell(
-    ledger: Ledger,
-) -> None:
+async def test_what_brokers_do_not_tell_is_not_taken_for_nothing(ledger: Ledger) -> None:
     await ledger.ready(is_new_writer=False)
     for number in range(QUERY_COUNT + 5):
         decision = AbortDecision(id=str(number), writes=(str(number),))
         ledger.broker.store(encode_decision(decision), 1_700_000_000_000)
 
-    assert len((await ledger.outcome("query-0")).aborted) == QUERY_COUNT
+    with pytest.raises(ClientError, match=r"has more than 32 messages with the key query-0 within"):
+        await ledger.outcome("query-0")
+
+
+async def test_who_has_claimed_a_batch_is_known_however_much_was_signed_since(
+    ledger: Ledger,
+) -> None:
+    await ledger.ready(is_new_writer=False)
+    begin_ms = round(time.time() * 1000) - 1_400_000
+    commit = CommitDecision(id="x", writes=("w",), parts=2)
+    ledger.broker.store(encode_decision(commit), begin_ms, key="query-0")
+    done = f"query-0-{commit.id}-done"
+    ledger.broker.store(b"0", begin_ms + 200_000, key=done, tags="claim")
+    for number in range(QUERY_COUNT + 8):
+        ledger.broker.store(b"0", begin_ms + 200_000 + 30_000 * number, key=done, tags="done")
+
+    assert not await ledger.resume("query-0", commit, 0, 120.0)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+async def test_a_claim_counts_however_often_it_is_there(ledger: Ledger, copies: int) -> None:
+    await ledger.ready(is_new_writer=False)
+    commit = CommitDecision(id="x", writes=("w",), parts=2)
+    ledger.broker.store(encode_decision(commit), 1_700_000_000_000, key="query-0")
+    ledger.broker.copies = copies
+
+    assert await ledger.claim("query-0", commit, 0, 120.0)
+    assert not await ledger.claim("query-0", commit, 0, 120.0)
+
+
+async def test_a_commit_is_on_one_broker_wherever_the_ledger_is_meanwhile(ledger: Ledger) -> None:
+    await ledger.ready(is_new_writer=False)
+
+    def moved() -> None:
+        ledger._queue = MessageQueue("broker-b", 0, "ledger")
+
+    ledger.broker.on_send = moved
+    await ledger.commit("query-0", ["w"], [{}, {}], {})
+
+    assert {message.broker for message in ledger.broker.messages} == {"broker-a"}
 
 
 async def test_where_the_ledger_is_is_read_again_after_a_time(

@@ -4,13 +4,15 @@ are broken off quietly."""
 import logging
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
 from emberq.pipelines.job import Say
+
+Handler = Callable[[int, FrameType | None], None]
 
 # Of a program that a signal ended, as shells have it.
 _SIGNALLED = 128
@@ -61,15 +63,25 @@ def quiet_interrupts() -> Iterator[None]:
         logging.disable(logging.ERROR)
         raise KeyboardInterrupt
 
+    with interrupts_to(interrupt):
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def interrupts_to(handler: Handler) -> Iterator[None]:
+    """Ctrl-C is for this one; in other threads than the main one nothing changes, as they get no
+    signals."""
     if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
-        logging.disable(logging.NOTSET)
 
 
 class _Signals:

@@ -2,14 +2,14 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Event, current_thread, main_thread
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from emberq.errors import ConfigError
-from emberq.pipelines.interrupts import quiet_interrupts
+from emberq.pipelines.interrupts import Handler, interrupts_to, quiet_interrupts
 from emberq.pipelines.job import Say
 from emberq.spark.option_values import OptionTexts
 
@@ -63,7 +63,7 @@ def run_query(
     query = writer.start()
     progress, interrupted = _Progress(query, say, on_progress, tracker), Event()
     try:
-        with quiet_interrupts(), _interrupts_set(interrupted):
+        with quiet_interrupts(), interrupts_to(_setter(interrupted)):
             while not (query.awaitTermination(POLL_S) or interrupted.is_set()):
                 if progress.tell() and on_batches is not None:
                     on_batches()
@@ -100,10 +100,10 @@ def _batch_count(query: "StreamingQuery") -> int:
     return 0 if newest is None else newest["batchId"] + 1
 
 
-@contextmanager
-def _interrupts_set(interrupted: Event) -> Iterator[None]:
+def _setter(interrupted: Event) -> Handler:
     """Ctrl-C sets the event instead of raising: an exception can get lost where Python cannot raise
-    it, as in what gRPC calls back. A second one does what the first does elsewhere."""
+    it, as in what gRPC calls back. A second one does what the first did until now."""
+    before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, frame: FrameType | None) -> None:
         if not interrupted.is_set():
@@ -113,14 +113,7 @@ def _interrupts_set(interrupted: Event) -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
-    if current_thread() is not main_thread():  # others get no signals
-        yield
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+    return note
 
 
 class _Progress:

@@ -425,6 +425,21 @@ def test_a_replay_that_failed_sends_each_message_once_when_it_is_run_again(
         assert properties["SPARK_ID"].startswith(f"{properties[ORIGIN_PROPERTY]}:")
 
 
+def test_a_topic_that_nobody_makes_is_missed_before_anything_is_sent(
+    spark: "SparkSession", topics: Topics, tmp_path: Path
+) -> None:
+    topics.send(topics.make("-in"), [b"1"])
+    lake, sink = archived(spark, topics, tmp_path), {"delivery": "idempotent"}
+    target, address = topics.name("-nowhere"), topics.cluster.name_server
+    replay = Replay(path=lake, to_topic=target, name_server=address, sink=sink)
+    transformed = transform(topics, tmp_path, "SELECT body FROM {source}", sink=sink)
+    transformed.to_topic = target
+
+    for attempt in (replay.plan, replay.run, transformed.plan):
+        with pytest.raises(ConfigError, match=f"has the topic {target}, and .* makes none: make"):
+            attempt(spark)
+
+
 def test_a_replay_sends_messages_anew_unless_it_is_told_otherwise(
     spark: "SparkSession", topics: Topics, tmp_path: Path
 ) -> None:

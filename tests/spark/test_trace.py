@@ -74,6 +74,10 @@ def test_journeys_say_who_sent_who_handled_and_who_lacks_a_message(
     assert (consumers, consumed, retried) == (group, COUNT, 1)
     assert all(latency is not None for latency in latencies)
     assert "Not consumed" not in tables
+    alone = Trace(topics=topic, name_server=address, message="k3").run(spark)
+    assert [(table.title, table.rows) for table in alone.tables] == [
+        ("Steps of k3", tables["Steps of k3"])
+    ]
     steps = [row[1] for row in tables["Steps of k3"]]
     assert steps[0] == "published"
     assert steps.count("consumeBegan") == steps.count("consumeEnded") == 2
@@ -264,7 +268,8 @@ def test_times_of_a_trace_are_in_utc_also_in_the_night_in_which_clocks_are_put_b
 
     tables = {table["title"]: table["rows"] for table in shown["tables"]}
     expected = [("2026-10-25T00:30:00Z", "m1"), ("2026-10-25T01:30:00Z", "m2")]
-    assert [(row[0], row[2]) for row in tables["Steps of k1"]] == expected
+    steps = [(row[0], row[2]) for row in tables["Steps of k1"]]
+    assert steps == [(at.replace("Z", ".000Z"), message) for at, message in expected]
     assert [(row[0], row[3]) for row in tables["Not consumed, the oldest"]] == expected
     page = (tmp_path / "journeys.html").read_text()
     assert ">00:30:00</text>" in page
@@ -364,6 +369,29 @@ def test_a_folder_from_before_states_were_told_is_read_on(
         ("new", None, "open"),
         ("old", "first", None),
     ]
+
+
+def test_steps_of_one_moment_are_in_the_order_in_which_they_happen(spark: "SparkSession") -> None:
+    at_ms = 1_700_000_000_007
+    began, ended = _handled("m1", "first", at_ms=at_ms)
+    events = _events(spark, {**ended, "atMs": at_ms}, began)
+
+    steps = steps_of(events, "m1")
+
+    assert [row[:2] for row in steps.rows] == [
+        ["2023-11-14T22:13:20.007Z", "consumeBegan"],
+        ["2023-11-14T22:13:20.007Z", "consumeEnded"],
+    ]
+
+
+def test_a_trace_of_a_cluster_without_traces_says_who_makes_them(
+    spark: "SparkSession", topics: Topics
+) -> None:
+    job = Trace(trace_topic=topics.name("-none"), name_server=topics.cluster.name_server)
+
+    for attempt in (job.run, job.plan):
+        with pytest.raises(ConfigError, match="traceTopicEnable=true or a client"):
+            attempt(spark)
 
 
 def test_the_steps_of_a_half_message_say_how_its_transaction_ended(

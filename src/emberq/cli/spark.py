@@ -1,5 +1,6 @@
 """`emberq spark`: jobs on Spark, each a command whose options are those of its class."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -353,7 +354,7 @@ def init_project(folder: Path, topics: str, name_server: str) -> None:
     names = names_of(topics)
     for path in write_project(folder, names, name_server):
         click.echo(path)
-    click.echo(f"run it with: emberq spark pipelines run {folder}")
+    click.echo(f"run it with: emberq spark pipelines run {shlex.quote(str(folder))}")
 
 
 @pipelines.command("run")

@@ -57,7 +57,12 @@ def _queries(prompt: str) -> Iterator[str]:
     while True:
         try:
             line = input(prompt)
-        except (EOFError, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            click.echo()
+            if not prompt:
+                return
+            continue
+        except EOFError:
             return
         query = line.strip().rstrip(";").rstrip()
         if query in _END:

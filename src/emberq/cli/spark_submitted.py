@@ -14,6 +14,7 @@ from emberq.errors import EmberqError
 from emberq.pipelines.catalogue import read_job_file
 from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import Job, Report
+from emberq.pipelines.quiet_logs import quiet_query_failures
 from emberq.pipelines.submission import WATCHED
 
 
@@ -37,6 +38,7 @@ def run_in_session(job: Job, name: str) -> Report:
     """Raises EmberqError, OSError."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
+    quiet_query_failures()
     session = SparkSession.builder.appName(name).getOrCreate()
     try:
         with quiet_interrupts(), TaskBar(is_watched=WATCHED in os.environ) as bar:

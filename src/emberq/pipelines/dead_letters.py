@@ -13,6 +13,7 @@ from emberq.model.system_topics import DEAD_LETTER_PREFIX, dead_letter_topic
 from emberq.pipelines.backlog import backlog_of
 from emberq.pipelines.connected import is_connected
 from emberq.pipelines.file_values import names_of
+from emberq.pipelines.html_report import NOTE
 from emberq.pipelines.job import Job, Report, ReportTable, Say
 from emberq.pipelines.redrive import Redrive, letter_id, planned_redrive, send_back
 from emberq.pipelines.redrive_ledger import PLACE, RedriveLedger, ledger_at
@@ -225,8 +226,14 @@ def _analysis(letters: "DataFrame", groups: Sequence[str], top: int) -> Report:
     by_topic.rows += [[group, None, None, 0, None, None, None] for group in lucky]
     attempts = ("consumerGroup", "originTopic", f.col("reconsumeTimes").alias("attempts"))
     day, hour = (f.date_trunc(unit, "storeTimestamp").alias(unit) for unit in ("day", "hour"))
+    facts: dict[str, Any] = {"dead letters": total}
+    if lucky:
+        facts[NOTE] = (
+            f"No dead letters of {', '.join(lucky)}: no message failed for good, or no group has "
+            "this name."
+        )
     return Report(
-        facts={"dead letters": total},
+        facts=facts,
         tables=[
             by_topic,
             _table(

@@ -1,5 +1,6 @@
 """What journeys tell: totals, and tables by topic, by group and by message."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from emberq.pipelines.job import ReportTable
@@ -14,6 +15,8 @@ NAMES = ("p50", "p95", "p99")
 # Messages that are stored, but not for consumers.
 _WITHHELD = {OPEN: "in open transactions", ROLLED_BACK: "rolled back", RECALLED: "recalled"}
 TAGS = "Most frequent tags"
+# In the order in which they happen, for those of one millisecond.
+_STEPS = ["published", "transactionEnded", "recalled", "consumeBegan", "consumeEnded"]
 
 
 def totals_of(journeys: "DataFrame") -> dict[str, Any]:
@@ -210,7 +213,7 @@ def steps_of(events: "DataFrame", id_or_key: str) -> ReportTable:
     rows = (
         events.filter(is_named)
         .select(f.timestamp_millis("atMs").alias("at"), *of_event, *of_end)
-        .orderBy("messageId", "at", f.desc("kind"))
+        .orderBy("messageId", "at", f.array_position(f.lit(_STEPS), f.col("kind")))
     )
     return ReportTable(
         title=f"Steps of {id_or_key}",
@@ -218,8 +221,13 @@ def steps_of(events: "DataFrame", id_or_key: str) -> ReportTable:
             *("at", "step", "message", "group", "client", "broker"),
             *("cost ms", "success", "state"),
         ],
-        rows=[list(row) for row in collect_utc(rows)],
+        rows=[[_to_ms(row["at"]), *row[1:]] for row in collect_utc(rows)],
     )
+
+
+def _to_ms(at: datetime) -> str:
+    """Steps of a message are often less than a second apart."""
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
 def _units(what: str) -> list[str]:

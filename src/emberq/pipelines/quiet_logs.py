@@ -5,6 +5,7 @@ before a session's own level counts. So the JVM starts with a configuration of i
 are still told. Who has a configuration of his own keeps it.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -20,12 +21,30 @@ rootLogger.appenderRef.console.ref = console
 # Spark takes its level for everybody's when Python starts it.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+# Warnings about what EmberQ does on purpose, or nobody can change.
+logger.sources.name = org.apache.spark.sql.execution.datasources.DataSourceManager
+logger.sources.level = error
+logger.library.name = org.apache.hadoop.util.NativeCodeLoader
+logger.library.level = error
+logger.streams.name = org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream
+logger.streams.level = error
+logger.host.name = org.apache.spark.util.Utils
+logger.host.level = error
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
+
+
+# Of PySpark's Python side: it writes a failed query as JSON of a hundred lines, and raises it.
+_QUERY_FAILURES = "SQLQueryContextLogger"
+
+
+def quiet_query_failures() -> None:
+    """Who called is told by the exception."""
+    logging.getLogger(_QUERY_FAILURES).disabled = True
 
 
 def quiet_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

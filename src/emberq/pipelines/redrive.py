@@ -33,6 +33,7 @@ class Redrive(Struct, frozen=True):
     count: int
     targets: dict[str, KnownTopic]
     homeless: dict[str, int]  # letters by topics that are not there, or take no messages
+    sent_before: int  # letters that the ledger knows
 
     @property
     def is_once(self) -> bool:
@@ -49,6 +50,8 @@ class Redrive(Struct, frozen=True):
     def facts(self) -> dict[str, Any]:
         """Of plans and reports alike."""
         facts: dict[str, Any] = {}
+        if self.sent_before:
+            facts["sent back before"] = self.sent_before
         if self.count:
             facts["delivery"] = (
                 "once per letter" if self.is_once else f"in pieces of {self.piece_max:,}"
@@ -93,8 +96,9 @@ def planned_redrive(
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     target = f.lit(to_topic) if to_topic else f.col("originTopic")
+    remembered = ledger.remembered(topics)
     waiting = (
-        _not_sent(session, letters, ledger, topics)
+        _not_sent(session, letters, *remembered)
         .select("id", *PLACE, target.alias("target"), "size")
         .cache()
     )
@@ -108,9 +112,12 @@ def planned_redrive(
         known = look_up_topics(session, connection, counts, asks_once=True)
         targets = {name: topic for name, topic in known.items() if topic.brokers}
         homeless = {name: count for name, count in counts.items() if name not in targets}
-        total = sum(counts.values()) - sum(homeless.values())
+        not_sent = sum(counts.values())
+        is_first_run = not any(table.num_rows for table in remembered)
+        sent_before = 0 if is_first_run else letters.count() - not_sent
+        total = not_sent - sum(homeless.values())
         keys = waiting.filter(~f.col("target").isin(*homeless)) if homeless else waiting
-        yield Redrive(keys, min(limit or total, total), targets, homeless)
+        yield Redrive(keys, min(limit or total, total), targets, homeless, sent_before)
     finally:
         waiting.unpersist()
 
@@ -141,9 +148,8 @@ def send_back(
 
 
 def _not_sent(
-    session: "SparkSession", letters: "DataFrame", ledger: RedriveLedger, topics: Collection[str]
+    session: "SparkSession", letters: "DataFrame", ids: pa.Table, places: pa.Table
 ) -> "DataFrame":
-    ids, places = ledger.remembered(topics)
     if ids.num_rows:
         letters = letters.join(session.createDataFrame(ids), "id", "left_anti")
     if places.num_rows:

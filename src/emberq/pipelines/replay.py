@@ -16,6 +16,7 @@ from emberq.pipelines.kept_properties import kept_properties
 from emberq.pipelines.pace import expect, paced
 from emberq.pipelines.session import job_session
 from emberq.pipelines.streaming import Clock
+from emberq.pipelines.topic_look_up import check_target
 from emberq.spark.option_values import parse_time_ms
 from emberq.spark.sink_options import parse_sink
 
@@ -71,6 +72,7 @@ class Replay(Job, kw_only=True):
         with job_session(self.spark, spark) as session:
             chosen = self._chosen(session)
             messages = self._messages(chosen)
+            check_target(session, self.sink_options(), self._sink_options())
             count = chosen.count()
             say(f"{count:,} messages to send{self._duration(count)}")
             if self.rate:  # its one task does not tell how far it is
@@ -91,6 +93,7 @@ class Replay(Job, kw_only=True):
         with job_session(self.spark, spark) as session:
             chosen = self._chosen(session)
             self._messages(chosen)
+            check_target(session, self.sink_options(), self._sink_options())
             count = chosen.count()
             table = existing_table(self.format, self.path, self.catalog)
             sizes = archived_sizes(self.path, table.files(), names_of(self.topics))

@@ -1,14 +1,14 @@
 """A Spark session for jobs: one that is there already, or one that ends with the job."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from emberq.errors import PipelineError
 from emberq.pipelines.failures import readable_failures
 from emberq.pipelines.interrupts import quiet_interrupts
 from emberq.pipelines.job import SparkSettings
-from emberq.pipelines.quiet_logs import quiet_conf
+from emberq.pipelines.quiet_logs import quiet_conf, quiet_query_failures
 from emberq.spark import register
 from emberq.spark.java import require_java
 from emberq.spark.local_session import (
@@ -60,6 +60,10 @@ def job_session(
         try:
             with _ready(session):
                 yield session
+        except KeyboardInterrupt:
+            with suppress(Exception):  # whatever is broken off now says so with its traces
+                session.sparkContext.setLogLevel("OFF")
+            raise
         finally:
             session.stop()
 
@@ -87,6 +91,7 @@ def start_session(settings: SparkSettings) -> "SparkSession":
     if settings.master.startswith(CONNECT):
         raise PipelineError("jobs go to a Connect server by emberq spark submit")
     use_own_interpreters(settings.master)
+    quiet_query_failures()
     try:
         with readable_failures():
             require_java()

@@ -56,6 +56,27 @@ def look_up_topics(
     return {topic.name: topic for topic in msgspec.json.decode(answer, type=list[KnownTopic])}
 
 
+def check_target(
+    session: "SparkSession", connection: Mapping[str, str], sink: Mapping[str, str]
+) -> None:
+    """That the topic of these options of the sink is there, if the sink would not make it.
+
+    Raises:
+        ConfigError: it is not.
+        NoNameServer, BrokerNotFound, PipelineError: as `look_up_topics`.
+    """
+    options = parse_sink(sink)
+    topic = options.topic
+    if topic is None or options.delivery is Delivered.AT_LEAST_ONCE:
+        return
+    if topic not in look_up_topics(session, connection, [topic]):
+        raise ConfigError(
+            f"no broker that is there has the topic {topic}, and delivery={options.delivery} makes "
+            f"none: make it, by `mqadmin updateTopic -c CLUSTER -t {topic}` or "
+            "`Producer.create_topic`"
+        )
+
+
 def _in_task(
     question: Callable[[], bytes],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -37,7 +37,9 @@ from emberq.pipelines.streaming import (
     spark_duration,
     trigger_options,
 )
+from emberq.pipelines.topic_look_up import look_up_topics
 from emberq.pipelines.trace_events import SCHEMA, SOURCE_COLUMNS, event_batches
+from emberq.spark.options import parse_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,10 +99,14 @@ class Trace(Job, kw_only=True):
             check_writable(self.report)
         with job_session(self.spark, spark) as session:
             self._check_path(session)
+            self._check_topic(session)
             return self._follow(session, say) if self.every else self._once(session, say)
 
     def _once(self, session: "SparkSession", say: Say) -> Report:
         clock = Clock()
+        if self.message and not (self.path or self.report):
+            steps = steps_of(self._events(session), self.message)
+            return Report(facts={"steps": len(steps.rows)}, tables=[steps])
         events = self._events(session).cache()
         topics = names_of(self.topics)
         journeys = of_topics(journeys_of(events), topics, has_unknown=False).cache()
@@ -123,6 +129,7 @@ class Trace(Job, kw_only=True):
         checkpoint = self._checkpoint_path() if self.every else None
         with job_session(self.spark, spark) as session:
             self._check_path(session)
+            self._check_topic(session)
             backlog = backlog_of(session, self._reach(), checkpoint, is_sized=True)
         return Report(facts=backlog.facts(), tables=[backlog.table()])
 
@@ -137,6 +144,15 @@ class Trace(Job, kw_only=True):
             raise ConfigError("a trace that runs on needs path")
         if self.message or self.until:
             raise ConfigError("message and until are for a trace that does not run on")
+
+    def _check_topic(self, session: "SparkSession") -> None:
+        if parse_source(self._reach()).store is not None:
+            return
+        if self.trace_topic not in look_up_topics(session, self.sink_options(), [self.trace_topic]):
+            raise ConfigError(
+                f"there is no topic {self.trace_topic}: brokers make it with traceTopicEnable=true "
+                "or a client with its first trace (trace=True, in Java enableMsgTrace)"
+            )
 
     def _check_path(self, session: "SparkSession") -> None:
         if self.every:

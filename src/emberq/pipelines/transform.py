@@ -25,6 +25,7 @@ from emberq.pipelines.streaming import (
     run_query,
     trigger_options,
 )
+from emberq.pipelines.topic_look_up import check_target
 from emberq.pipelines.topic_positions import options_of_topic
 from emberq.spark.columns import MAP
 from emberq.spark.sink_options import parse_sink
@@ -104,6 +105,7 @@ class Transform(Job, kw_only=True):
     def plan(self, spark: "SparkSession | None" = None) -> Report:
         self._checked_trigger()
         with job_session(self.spark, spark) as session:
+            check_target(session, self.sink_options(), self._sink_options())
             columns = ", ".join(self._result(session).columns)
             backlog = self._backlog(session, is_sized=True)
         return Report(

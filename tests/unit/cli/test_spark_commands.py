@@ -1,5 +1,6 @@
 """Options of `emberq spark` on their way to jobs and sessions."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,23 @@ def test_the_sql_shell_takes_configuration_of_spark(monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.output
     conf = {"spark.driver.memory": "2g", "a": "b=c"}
     assert seen["settings"] == SparkSettings(master="local[1]", conf=conf)
+
+
+@pytest.mark.parametrize(("prompt", "answered"), [("sql> ", ["SELECT 1"]), ("", [])])
+def test_an_interrupt_at_the_prompt_drops_the_line_and_ends_only_what_nobody_types(
+    monkeypatch: pytest.MonkeyPatch, prompt: str, answered: list[str]
+) -> None:
+    lines: Iterator[str | type[BaseException]] = iter([KeyboardInterrupt, "SELECT 1;", EOFError])
+
+    def typed(_: str) -> str:
+        line = next(lines)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setattr("builtins.input", typed)
+
+    assert list(spark_sql._queries(prompt)) == answered
 
 
 def test_a_job_that_is_executed_tells_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:

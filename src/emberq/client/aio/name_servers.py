@@ -44,6 +44,7 @@ class NameServers:
         self._connections = connections
         self._addresses: list[str] = []
         self._chosen = 0
+        self._failed: set[str] = set()  # those that did not answer when they were last asked
         # Whether the last question was answered; None: none was asked yet.
         self.is_answering: bool | None = None
         self.replace(addresses)
@@ -59,6 +60,7 @@ class NameServers:
         gone = set(self._addresses) - set(addresses)
         self._addresses = random.sample(list(addresses), len(addresses))
         self._chosen = 0
+        self._failed -= gone
         for address in gone:
             self._connections.drop(address)
 
@@ -86,8 +88,12 @@ class NameServers:
                         answer = await self._connections.call(address, command, share_s)
                     except RemotingError as error:
                         failures.append(str(error))
-                        log.warning("name_server_failed address=%s reason=%s", address, error)
+                        # Once, until it answers: others ask again and again.
+                        level = logging.DEBUG if address in self._failed else logging.WARNING
+                        log.log(level, "name_server_failed address=%s reason=%s", address, error)
+                        self._failed.add(address)
                         continue
+                    self._failed.discard(address)
                     if addresses is self._addresses:
                         self._chosen = at
                     self.is_answering = True

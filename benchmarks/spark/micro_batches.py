@@ -110,9 +110,9 @@ def _idle_requests(address: str) -> float:
 def _times_of_heads() -> Iterator[list[float]]:
     asked, times = Scans.heads, list[float]()
 
-    async def heads(self: Scans, *arguments: Any) -> Any:
+    async def heads(self: Scans, *arguments: Any, **how: Any) -> Any:
         times.append(time.monotonic())
-        return await asked(self, *arguments)
+        return await asked(self, *arguments, **how)
 
     with patch.object(Scans, "heads", heads):
         yield times

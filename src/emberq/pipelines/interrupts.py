@@ -57,15 +57,25 @@ def run_to_its_end(
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
     """Ctrl-C raises and nothing else, in a session that is there. PySpark's own handler calls the
-    JVM in the middle of a call to it, which fails, and py4j logs both with their traces."""
+    JVM in the middle of a call to it, which fails, and py4j logs both with their traces.
+
+    The call that is broken off may take the connection to the JVM along: then cleaning up fails,
+    and what is raised is the interrupt all the same."""
+    is_interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
         logging.disable(logging.ERROR)
         raise KeyboardInterrupt
 
     with interrupts_to(interrupt):
         try:
             yield
+        except Exception as error:
+            if is_interrupted:
+                raise KeyboardInterrupt from error
+            raise
         finally:
             logging.disable(logging.NOTSET)
 

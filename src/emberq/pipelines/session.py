@@ -1,7 +1,7 @@
 """A Spark session for jobs: one that is there already, or one that ends with the job."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from emberq.errors import PipelineError
@@ -60,10 +60,6 @@ def job_session(
         try:
             with _ready(session):
                 yield session
-        except KeyboardInterrupt:
-            with suppress(Exception):  # whatever is broken off now says so with its traces
-                session.sparkContext.setLogLevel("OFF")
-            raise
         finally:
             session.stop()
 

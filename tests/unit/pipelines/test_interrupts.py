@@ -57,6 +57,21 @@ def test_in_another_thread_the_exit_code_is_the_same() -> None:
     assert codes == [3]
 
 
+def test_an_interrupt_counts_also_when_cleaning_up_behind_it_fails() -> None:
+    def interrupted() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise OSError("the connection is gone")
+
+    with pytest.raises(KeyboardInterrupt) as raised, quiet_interrupts():
+        interrupted()
+
+    assert isinstance(raised.value.__cause__, OSError)
+    with pytest.raises(OSError, match="its own"), quiet_interrupts():
+        raise OSError("its own")
+
+
 def break_off() -> None:
     try:
         os.kill(os.getpid(), signal.SIGINT)
